@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import luce
+from luce.data.statements import Statements
 from luce.errors import DataError, LuceWarning, ParseError, SettingError
 
 
@@ -38,13 +39,21 @@ def test_cycles_are_kept_and_reported():
     assert np.isfinite(grad).all()
 
 
+def wins_of(given: luce.Comparisons, offsets: list[int]) -> list[tuple[int, int, float]]:
+    """Every strict preference and its weight, by the chains one after the other."""
+    said = Statements.of_comparisons(given, np.array(offsets)).closed()
+    found = []
+    for c in range(len(said.weight)):
+        tiers = [said.rows[said.tiers[t] : said.tiers[t + 1]].tolist() for t in range(*said.chains[c : c + 2])]
+        for above, below in itertools.combinations(tiers, 2):
+            found += [(a, b, said.times[c]) for a, b in itertools.product(above, below)]
+    return found
+
+
 def test_a_top_list_is_above_all_that_it_leaves_out():
     top = luce.Comparisons.from_orders([[4, 2]], top=True)
-    pairs, weight = top.all_wins(np.array([0, 2, 5]))
-    assert sorted(map(tuple, pairs.tolist())) == [(2, 3), (4, 2), (4, 3)]
-    assert weight.tolist() == [1.0] * 3
-    part = luce.Comparisons.from_orders([[4, 2]])
-    assert part.all_wins(np.array([0, 2, 5]))[0].tolist() == [[4, 2]]
+    assert sorted(wins_of(top, [0, 2, 5])) == [(2, 3, 1.0), (4, 2, 1.0), (4, 3, 1.0)]
+    assert wins_of(luce.Comparisons.from_orders([[4, 2]]), [0, 2, 5]) == [(4, 2, 1.0)]
 
 
 def test_lists_of_several_judges():
@@ -53,9 +62,8 @@ def test_lists_of_several_judges():
     lists = luce.Comparisons.from_orders([[4, 3, 2], [0, 1], [2, 3, 4], [1, 0]], top=True, weights=[1, 2, 3, 4])
     lists.check_rows(offsets)
     assert lists.list_queries(offsets).tolist() == [1, 0, 1, 0]
-    pairs, weight = lists.all_wins(offsets)
-    expected = [(4, 3, 1), (4, 2, 1), (3, 2, 1), (0, 1, 2), (2, 3, 3), (2, 4, 3), (3, 4, 3), (1, 0, 4)]
-    assert [(a, b, w) for (a, b), w in zip(pairs.tolist(), weight.tolist(), strict=True)] == expected
+    expected = [(0, 1, 2), (1, 0, 4), (4, 3, 1), (4, 2, 1), (3, 2, 1), (2, 3, 3), (2, 4, 3), (3, 4, 3)]
+    assert wins_of(lists, [0, 2, 5]) == expected
     with pytest.raises(DataError, match=r"Rows 4 and 1 of the ordered list 5 .* of different queries"):
         luce.Comparisons.from_orders([*[[4, 3, 2]] * 5, [4, 3, 1]]).check_rows(offsets)
 
@@ -63,8 +71,8 @@ def test_lists_of_several_judges():
 def test_tiers_of_lists():
     lists = luce.Comparisons.from_orders([[[3, 1], 0], [[2, 4]]], top=[False, True])
     assert lists.order_tied.tolist() == [False, True, False, False, True]
-    pairs, _ = lists.all_wins(np.array([0, 5]))
-    assert sorted(map(tuple, pairs.tolist())) == sorted([(3, 0), (1, 0), *itertools.product((2, 4), (0, 1, 3))])
+    pairs = [(a, b) for a, b, _ in wins_of(lists, [0, 5])]
+    assert sorted(pairs) == sorted([(3, 0), (1, 0), *itertools.product((2, 4), (0, 1, 3))])
     moved = lists.moved(np.array([4, 3, 2, 1, 0]))
     assert moved.order_rows.tolist() == [1, 3, 4, 2, 0]
     assert moved.order_tied.tolist() == lists.order_tied.tolist()

@@ -215,14 +215,14 @@ def test_random_networks_average_to_the_full_one():
 
 
 def test_every_drawn_edge_is_an_edge():
-    from luce.losses.cdn.order_graph import draw_graded
-    from luce.numerics.segments import tiers
+    from luce.data.statements import Statements
+    from luce.losses.cdn.order_graph import draw
 
     labels = np.array([2.0, 0, 1, 1, 0, 0, 3, 0, 3])
     offsets = np.array([0, 4, 6, 9])
-    edges, pairs = draw_graded(tiers(labels, offsets), offsets, 400, 1, 0)
+    edges, pairs = draw(Statements.of_grades(labels, offsets), 400, 1, 0)
     assert (labels[edges.better] > labels[edges.worse]).all()
-    assert pairs.queries.tolist() == [0, 400, 400, 800]
+    assert pairs.graphs.tolist() == [0, 400, 400, 800]
     seen = set(zip(edges.better.tolist(), edges.worse.tolist(), strict=True))
     expected = {(a, b) for a, b in edges_of(labels) if (a < 4) == (b < 4) and (a >= 6) == (b >= 6)}
     assert seen == expected

@@ -46,6 +46,9 @@ class Comparisons:
         two; empty means that no list has such a tier.
     order_weight
         Positive weights of the lists; None means 1 each.
+    win_judge, tie_judge, order_judge
+        Whole numbers from 0 on: who said so. What one judge says of a query belongs together. None: all wins and ties
+        of a query belong together, and every list stands by itself.
     counted
         True where the weights count many comparisons, of which a pair may have won some and tied others.
     """
@@ -59,6 +62,9 @@ class Comparisons:
     order_is_top: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
     order_tied: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
     order_weight: FloatArray | None = None
+    win_judge: IntArray | None = None
+    tie_judge: IntArray | None = None
+    order_judge: IntArray | None = None
     counted: bool = False
 
     def __post_init__(self) -> None:
@@ -76,6 +82,9 @@ class Comparisons:
         ):
             if getattr(self, name) is not None:
                 put(self, name, _checked_weight(name, getattr(self, name), n))
+        for name, n in (("win_judge", len(self.wins)), ("tie_judge", len(self.ties)), ("order_judge", self.n_orders)):
+            if getattr(self, name) is not None:
+                put(self, name, _checked_judges(name, getattr(self, name), n))
         put(self, "order_rows", np.ascontiguousarray(self.order_rows, dtype=np.int64))
         put(self, "order_offsets", np.ascontiguousarray(self.order_offsets, dtype=np.int64))
         put(self, "order_is_top", np.ascontiguousarray(self.order_is_top, dtype=bool))
@@ -90,8 +99,13 @@ class Comparisons:
     def _check_ties(self) -> None:
         if self.counted or not (len(self.wins) and len(self.ties)):
             return
-        base = int(max(self.wins.max(), self.ties.max())) + 1
-        won, tied = (pairs.min(axis=1) * base + pairs.max(axis=1) for pairs in (self.wins, self.ties))
+        if (self.win_judge is None) != (self.tie_judge is None):
+            raise DataError("win_judge and tie_judge go together; give both, or neither.")
+        base, judges = int(max(self.wins.max(), self.ties.max())) + 1, (self.win_judge, self.tie_judge)
+        won, tied = (
+            pairs.min(axis=1) * base + pairs.max(axis=1) + (0 if judge is None else judge * base**2)
+            for pairs, judge in zip((self.wins, self.ties), judges, strict=True)
+        )
         both = np.isin(won, tied)
         if both.any():
             better, worse = self.wins[both][0]
@@ -142,6 +156,8 @@ class Comparisons:
         ties: ArrayLike = (),
         win_weight: ArrayLike | None = None,
         tie_weight: ArrayLike | None = None,
+        win_judge: ArrayLike | None = None,
+        tie_judge: ArrayLike | None = None,
     ) -> Comparisons:
         """From pairs of rows; preferences that run in a circle are kept, and reported by a `LuceWarning`.
 
@@ -153,6 +169,8 @@ class Comparisons:
             ties=np.asarray(ties, dtype=np.int64).reshape(-1, 2),
             win_weight=None if win_weight is None else np.asarray(win_weight, dtype=np.float64),
             tie_weight=None if tie_weight is None else np.asarray(tie_weight, dtype=np.float64),
+            win_judge=None if win_judge is None else np.asarray(win_judge),
+            tie_judge=None if tie_judge is None else np.asarray(tie_judge),
         )
         made.report_cycles()
         return made
@@ -193,12 +211,13 @@ class Comparisons:
         *,
         top: bool | Sequence[bool] = False,
         weights: ArrayLike | None = None,
+        judges: ArrayLike | None = None,
     ) -> Comparisons:
         """From lists of rows, best first; a query may have several, by several judges.
 
         Rows that stand in a list of their own share a tier: nothing is said of their order. `top=True` says that each
         list is the top of its query, with all other rows below; one truth value a list says it of some. `weights` has
-        one positive number a list.
+        one positive number a list, `judges` a whole number, where a judge has several lists of one query.
 
         >>> lists = Comparisons.from_orders([[2, 0], [5, [4, 3]]], weights=[1, 2])
         >>> lists.order_rows.tolist(), lists.order_offsets.tolist(), lists.order_tied.tolist()
@@ -216,6 +235,7 @@ class Comparisons:
             order_is_top=np.broadcast_to(is_top.astype(bool), len(flat)),
             order_tied=np.array([tied for _, ties in flat for tied in ties], dtype=bool),
             order_weight=None if weights is None else np.asarray(weights, dtype=np.float64),
+            order_judge=None if judges is None else np.asarray(judges),
         )
 
     @property
@@ -310,38 +330,9 @@ class Comparisons:
                     order_is_top=self.order_is_top[[i]],
                     order_tied=self.order_tied[span],
                     order_weight=None if self.order_weight is None else self.order_weight[[i]],
+                    order_judge=None if self.order_judge is None else self.order_judge[[i]],
                 ),
             )
-
-    def all_wins(self, offsets: IntArray) -> tuple[IntArray, FloatArray]:
-        """Every strict preference as a weighted pair: the wins, and those that the ordered lists imply.
-
-        Two rows of one tier of a list are no pair: the list says nothing of them.
-
-        >>> pairs, weight = Comparisons.from_orders([[2, 0, 1]]).all_wins(np.array([0, 3]))
-        >>> pairs.tolist()
-        [[2, 0], [2, 1], [0, 1]]
-        """
-        self.check_rows(offsets)
-        query = query_index(offsets)
-        pairs, weights = (
-            [self.wins],
-            [np.ones(len(self.wins)) if self.win_weight is None else self.win_weight],
-        )
-        tiers, list_weight = self.order_tier, self.list_weight
-        for i in range(self.n_orders):
-            span = slice(self.order_offsets[i], self.order_offsets[i + 1])
-            rows, tier = self.order_rows[span], tiers[span]
-            above, below = np.triu_indices(len(rows), 1)
-            implied = np.column_stack([rows[above], rows[below]])[tier[above] < tier[below]]
-            if self.order_is_top[i]:
-                q = query[rows[0]]
-                rest = np.setdiff1d(np.arange(offsets[q], offsets[q + 1]), rows)
-                outside = np.column_stack([np.repeat(rows, len(rest)), np.tile(rest, len(rows))])
-                implied = np.concatenate([implied, outside])
-            pairs.append(implied)
-            weights.append(np.full(len(implied), list_weight[i]))
-        return np.concatenate(pairs), np.concatenate(weights)
 
 
 def _checked_weight(name: str, weight: ArrayLike, n: int) -> FloatArray:
@@ -357,6 +348,14 @@ def _checked_weight(name: str, weight: ArrayLike, n: int) -> FloatArray:
             f"{checked[bad[0]]:g}."
         )
     return checked
+
+
+def _checked_judges(name: str, judge: ArrayLike, n: int) -> IntArray:
+    """One whole number of at least 0 each."""
+    given = np.asarray(judge)
+    if given.shape != (n,) or (n and given.dtype.kind not in "iu") or np.any(given < 0):
+        raise DataError(f"{name} needs {n} whole numbers of at least 0, one for each; got {judge!r}.")
+    return np.ascontiguousarray(given, dtype=np.int64)
 
 
 def _flat(number: int, order: Sequence[int | Sequence[int]]) -> tuple[list[int], list[bool]]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.data.comparisons import Comparisons
+from luce.data.statements import Statements
 from luce.errors import DataError, SettingError
 from luce.losses.chances import PairProbabilities, TopKChances, pairs_of_draws
 from luce.numerics.segments import Chunk, check_offsets, chunk_queries, differing, map_chunks
@@ -292,6 +293,13 @@ def as_labels(loss: Loss, target: Target, offsets: IntArray) -> FloatArray:
     if labels.shape != (offsets[-1],) or not np.isfinite(labels).all():
         raise DataError(f"{offsets[-1]} scores need as many finite labels; got shape {labels.shape}.")
     return labels
+
+
+def statements(loss: Loss, target: Target, offsets: IntArray) -> Statements:
+    """The target as chains of tiers: grades, one a row, or comparisons."""
+    if isinstance(target, Comparisons):
+        return Statements.of_comparisons(target, offsets)
+    return Statements.of_grades(as_labels(loss, target, offsets), offsets)
 
 
 class Risk:

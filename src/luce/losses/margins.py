@@ -9,9 +9,8 @@ import numpy as np
 
 from luce.checks import heard
 from luce.errors import SettingError
-from luce.losses.pair_sums import Graded, Here, PairwiseLoss, Sums
+from luce.losses.pair_sums import Here, PairwiseLoss, Sums
 from luce.numerics.compiled import kernel, part
-from luce.numerics.segments import Chunk
 from luce.numerics.sorting import sort_descending, sort_space
 from luce.types import FloatArray
 
@@ -68,7 +67,7 @@ class RankSVM(PairwiseLoss):
         inside = 1.0 * (d < 1.0)
         return np.stack([(1.0 - d) * inside, -inside, inside, np.zeros_like(d)])
 
-    def run_pairs(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
+    def run_pairs(self, here: Here, sums: Sums) -> None:
         """Fill what a pass over the pairs of some queries fills."""
         _hinges(self.epsilon, *here, sums.values, sums.slopes, sums.bends)
 
@@ -205,7 +204,7 @@ class RankRegress(PairwiseLoss):
         """The square and its derivatives."""
         return np.stack([(1.0 - d) ** 2, -2.0 * (1.0 - d), np.full_like(d, 2.0), np.zeros_like(d)])
 
-    def run_pairs(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
+    def run_pairs(self, here: Here, sums: Sums) -> None:
         """Fill what a pass over the pairs of some queries fills."""
         _squares(here.starts, here.queries, here.f, here.win_weight, sums.values, sums.slopes, sums.bends)
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from luce.losses.pair_sums import BLOCK, CROSS, SELF, Graded, Here, Sums
+from luce.losses.pair_sums import BLOCK, CROSS, SELF, Here, Sums, plan
 from luce.numerics.chebyshev import MAX_PANELS, NODES, Tree, cross_sum, grow_tree, meetings, n_levels, n_meetings
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp
@@ -42,6 +42,7 @@ REACH = 200.0
 
 _AT = np.cos(np.pi * (np.arange(_TABLE_NODES) + 0.5) / _TABLE_NODES)
 _TO_POWERS = np.linalg.inv(_AT[:, None] ** np.arange(_TABLE_NODES))
+Task = tuple[int, int, int, int]
 Costs = tuple[float, float, float]
 """Nanoseconds of a pair, of a document in panels, and of a panel."""
 Terms = Callable[[FloatArray, bool], FloatArray]
@@ -244,8 +245,9 @@ def tables_for(terms: Terms, span: float, pairs: float, width: float, costs: Cos
     return tables
 
 
-def panel_sums(tasks: IntArray, here: Here, terms: Terms, pairs: Pairs, width: float, costs: Costs, sums: Sums) -> None:
-    """One long query, which is `here` all by itself, task by task."""
+def panel_sums(here: Here, terms: Terms, pairs: Pairs, width: float, costs: Costs, sums: Sums) -> None:
+    """One long group, which is `here` all by itself, task by task."""
+    tasks = plan(here.starts)
     span, ties = float(np.ptp(here.f)), bool(here.tie_weight.any())
     work = sum(_pairs(task, here) for task in tasks if _by_panels(task, here, 1, costs))
     tables = tables_for(terms, span, work, width, costs, 2 if ties else 1)
@@ -267,21 +269,14 @@ def panel_sums(tasks: IntArray, here: Here, terms: Terms, pairs: Pairs, width: f
         sums.by_t[:] += found.by_t
 
 
-def tasks_of(target: Graded, q: int) -> IntArray:
-    """The tasks of a query, by its own tiers."""
-    first = np.array([0, *[target.queries[q]] * 3])
-    tasks: IntArray = target.tasks[target.task_queries[q] : target.task_queries[q + 1]] - first
-    return tasks
-
-
-def _pairs(task: IntArray, here: Here) -> float:
-    kind, begin, middle, end = task[0], *here.starts[task[1:]]
+def _pairs(task: Task, here: Here) -> float:
+    kind, (begin, middle, end) = task[0], here.starts[list(task[1:])]
     if kind == SELF:
         return 0.5 * float(end - begin) ** 2 if here.tie_weight[begin] > 0.0 else 0.0
     return float(middle - begin) * float(end - middle) if kind == CROSS else 0.0
 
 
-def _by_panels(task: IntArray, here: Here, panels: int, costs: Costs) -> bool:
+def _by_panels(task: Task, here: Here, panels: int, costs: Costs) -> bool:
     n = here.starts[task[3]] - here.starts[task[1]]
     pairs = _pairs(task, here) if task[0] != BLOCK else 0.0
     return pairs > 0.0 and costs[0] * pairs >= costs[1] * n + costs[2] * panels

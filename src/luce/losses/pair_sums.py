@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.data.comparisons import Comparisons
+from luce.data.statements import Statements
 from luce.errors import LuceWarning, SettingError
-from luce.losses.base import Loss, Outputs, Target, as_labels
-from luce.numerics.segments import Chunk, Tiers, query_index, tiers
+from luce.losses.base import Loss, Outputs, Target, statements
+from luce.numerics.segments import Chunk, Tiers, query_index, runs
 from luce.types import FloatArray, IntArray
 
 BLOCK, CROSS, SELF = range(3)
@@ -30,21 +31,98 @@ DISCOUNTS: dict[str, Callable[[FloatArray], FloatArray]] = {
 }
 
 
-class Graded(NamedTuple):
-    """Grades as tiers, with the weight of every pair and the plan of work.
+class PairTarget(NamedTuple):
+    """Groups of tiers whose pairs are summed, with the weight of every pair.
 
-    A pair of different grades weighs `win_weight` of its better document, a tied pair `tie_weight` (the same for the
-    whole tier), both by position in `order`. Query q owns the tasks `task_queries[q]` to `task_queries[q + 1]`, none
-    where it is short.
+    A pair of different tiers weighs `win_weight` of its better document, a pair of one tier `tie_weight` (the same for
+    the whole tier), both by position in `order`. Group g owns the tiers from `groups[g]` on, query q the groups from
+    `queries[q]` on and the rows `offsets[q]` to `offsets[q + 1]`. Of grades every query is one group.
     """
 
     order: IntArray
     starts: IntArray
-    queries: IntArray
+    groups: IntArray
     win_weight: FloatArray
     tie_weight: FloatArray
-    tasks: IntArray
-    task_queries: IntArray
+    queries: IntArray
+    offsets: IntArray
+
+    @property
+    def each_row_once(self) -> bool:
+        """Whether every query is one group of all its rows."""
+        return len(self.order) == self.offsets[-1] and len(self.groups) == len(self.offsets)
+
+    def of_positions(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The weight of the pairs of every position with worse, with better and with tied documents."""
+        tier, group = query_index(self.starts), query_index(self.starts[self.groups])
+        first, last = self.starts[tier], self.starts[tier + 1]
+        total = np.concatenate([[0.0], np.cumsum(self.win_weight)])
+        better: FloatArray = total[first] - total[self.starts[self.groups[group]]]
+        worse: FloatArray = self.win_weight * (self.starts[self.groups[group + 1]] - last)
+        return worse, better, self.tie_weight * (last - first - 1)
+
+    def of_queries(self) -> FloatArray:
+        """The weight of all pairs of every query."""
+        worse, _, tied = self.of_positions()
+        bounds = self.starts[self.groups[self.queries]]
+        return np.bincount(query_index(bounds), worse + 0.5 * tied, len(bounds) - 1).astype(np.float64)
+
+    def of_documents(self) -> FloatArray:
+        """The weight of all pairs that a document is in, one a row.
+
+        >>> pairs = Comparisons(wins=[(0, 1), (0, 2)], ties=[(1, 2)])
+        >>> said = Statements.of_comparisons(pairs, np.array([0, 3]))
+        >>> groups_of(said, np.ones(5), said.equal).of_documents().tolist()
+        [2.0, 2.0, 2.0]
+        """
+        return np.bincount(self.order, sum(self.of_positions()), int(self.offsets[-1])).astype(np.float64)
+
+
+def groups_of(said: Statements, weight: FloatArray, tied: FloatArray) -> PairTarget:
+    """The groups of pairs of chains whose tiers weigh so much, and whose ties so much of that, a number a tier each."""
+    sizes = np.diff(said.tiers)
+    weights = np.repeat(weight, sizes), np.repeat(weight * tied, sizes)
+    found = PairTarget(*said.as_tiers(), *weights, said.by_query, said.offsets)
+    return _above_the_rest(found, said) if said.open.any() else found
+
+
+def _above_the_rest(found: PairTarget, said: Statements) -> PairTarget:
+    """The same with what open chains say of all whom they do not name.
+
+    Those whom such a chain names, T, are above all others: above everyone, less T above T. So a chain costs as much as
+    it is long, and a query its length once: whom its open chains name, weighing as much as these together, above all.
+    """
+    owner, bounds, open_chains = query_index(said.by_query), said.by_chain, np.flatnonzero(said.open)
+    lengths = np.diff(bounds)[open_chains]
+    places = runs(bounds[open_chains], lengths)
+    top, weight = said.rows[places], found.win_weight[places]
+    in_all = np.bincount(top, weight, int(said.offsets[-1]))
+    named, asked = np.flatnonzero(in_all), np.unique(owner[open_chains])
+    everyone = np.diff(said.offsets)[asked]
+    upper, lower = np.concatenate([top, named]), np.concatenate([top, runs(said.offsets[asked], everyone)])
+    of_upper = np.concatenate([lengths, np.bincount(query_index(said.offsets)[named], minlength=len(everyone))[asked]])
+    of_lower = np.concatenate([lengths, everyone])
+    rows = np.concatenate([found.order, upper, lower])
+    win_weight = np.concatenate([found.win_weight, -weight, in_all[named], np.zeros(len(lower))])
+    # Tiers by where they begin and how long they are, those of the chains first, then an upper and a lower one a group.
+    n, sizes = len(found.order), np.column_stack([of_upper, of_lower])
+    begins = np.column_stack([n + np.cumsum(of_upper), n + len(upper) + np.cumsum(of_lower)]) - sizes
+    begins = np.concatenate([found.starts[:-1], begins.ravel()])
+    lengths = np.concatenate([np.diff(found.starts), sizes.ravel()])
+    groups = np.concatenate([found.groups, found.groups[-1] + 2 * np.arange(1, len(of_upper) + 1)])
+    owner = np.concatenate([owner, owner[open_chains], asked])
+    order = np.argsort(owner, kind="stable")
+    tiers = runs(groups[order], np.diff(groups)[order])
+    at = runs(begins[tiers], lengths[tiers])
+    return PairTarget(
+        rows[at],
+        np.concatenate([[0], np.cumsum(lengths[tiers])]),
+        np.concatenate([[0], np.cumsum(np.diff(groups)[order])]),
+        win_weight[at],
+        np.concatenate([found.tie_weight, np.zeros(len(rows) - n)])[at],
+        np.searchsorted(owner[order], np.arange(len(said.offsets))),
+        said.offsets,
+    )
 
 
 class Here(NamedTuple):
@@ -57,7 +135,7 @@ class Here(NamedTuple):
     tie_weight: FloatArray
 
     def part(self, edges: IntArray, ties: bool) -> Here:
-        """Documents of one query between these edges as tiers, with their ties or without."""
+        """Documents of one group between these edges as tiers, with their ties or without."""
         here = slice(edges[0], edges[-1])
         tie_weight = self.tie_weight[here] if ties else np.zeros(edges[-1] - edges[0])
         bounds = np.array([0, len(edges) - 1])
@@ -78,32 +156,6 @@ class Sums(NamedTuple):
         return Sums(self.values[q : q + 1], self.by_t[q : q + 1], self.slopes[rows], self.bends[rows])
 
 
-class Listed(NamedTuple):
-    """Explicit pairs, sorted by query: the first wins or, where `tied`, neither."""
-
-    first: IntArray
-    second: IntArray
-    tied: IntArray
-    weight: FloatArray
-    queries: IntArray
-    offsets: IntArray
-
-
-def listed_pairs(target: Comparisons, offsets: IntArray, ties: bool) -> Listed:
-    """The wins, those that ordered lists imply, and the ties if they are wanted."""
-    wins, win_weight = target.all_wins(offsets)
-    n_ties = len(target.ties) if ties else 0
-    pairs = np.concatenate([wins, target.ties[:n_ties]])
-    tie_weight = np.ones(n_ties) if target.tie_weight is None else target.tie_weight[:n_ties]
-    tied = np.repeat(np.array([0, 1]), [len(wins), n_ties])
-    query = query_index(offsets)[pairs[:, 0]]
-    by_query = np.argsort(query, kind="stable")
-    bounds = np.searchsorted(query[by_query], np.arange(len(offsets))).astype(np.int64)
-    first, second = np.ascontiguousarray(pairs[by_query].T)
-    weight = np.concatenate([win_weight, tie_weight])[by_query]
-    return Listed(first, second, tied[by_query], weight, bounds, offsets)
-
-
 def count_pairs(tiers: Tiers, tied: FloatArray) -> FloatArray:
     """Pairs of every query: those of different grades, and those of the tiers where `tied` is not 0.
 
@@ -118,45 +170,16 @@ def count_pairs(tiers: Tiers, tied: FloatArray) -> FloatArray:
     return pairs
 
 
-def pairs_of_documents(target: Graded | Listed) -> FloatArray:
-    """The weight of all pairs that a document is in, one a row.
+def plan(starts: IntArray, short: int = SHORT) -> list[tuple[int, int, int, int]]:
+    """Cut the pairs of the tiers of one long group into tasks (kind, first, middle, last tier + 1).
 
-    >>> pairs = listed_pairs(Comparisons(wins=[(0, 1), (0, 2)], ties=[(1, 2)]), np.array([0, 3]), ties=True)
-    >>> pairs_of_documents(pairs).tolist()
-    [2.0, 2.0, 2.0]
-    """
-    if isinstance(target, Listed):
-        ends = np.concatenate([target.first, target.second])
-        weight = np.concatenate([target.weight, target.weight])
-        return np.bincount(ends, weight, int(target.offsets[-1])).astype(np.float64)
-    n = len(target.order)
-    tier = query_index(target.starts)
-    query = query_index(target.starts[target.queries])
-    first, last = target.starts[tier], target.starts[tier + 1]
-    end = target.starts[target.queries[query + 1]]
-    total = np.concatenate([[0.0], np.cumsum(target.win_weight)])
-    better = total[first] - total[target.starts[target.queries[query]]]
-    counts = np.empty(n)
-    counts[target.order] = better + target.win_weight * (end - last) + target.tie_weight * (last - first - 1)
-    return counts
-
-
-def plan(starts: IntArray, queries: IntArray, long: int, short: int) -> tuple[IntArray, IntArray]:
-    """Cut the pairs of the queries of more than `long` documents into tasks (kind, first, middle, last tier + 1).
-
-    Tiers are halved by documents until a half has one tier or at most `short` documents: every pair of different grades
+    Tiers are halved by documents until a half has one tier or at most `short` documents: every pair of different tiers
     is then in exactly one CROSS or BLOCK, every tied pair in one SELF or BLOCK, and a document in O(log tiers) tasks.
 
-    >>> tasks, _ = plan(np.array([0, 2, 4, 9]), np.array([0, 3]), 5, 4)
-    >>> tasks.tolist()
-    [[0, 0, 2, 2], [2, 2, 3, 3], [1, 0, 2, 3]]
+    >>> plan(np.array([0, 2, 4, 9]), 4)
+    [(0, 0, 2, 2), (2, 2, 3, 3), (1, 0, 2, 3)]
     """
-    tasks: list[tuple[int, int, int, int]] = []
-    counts = np.zeros(len(queries), dtype=np.int64)
-    for q in np.flatnonzero(np.diff(starts[queries]) > long):
-        tasks += _tasks(starts, int(queries[q]), int(queries[q + 1]), short)
-        counts[q + 1] = len(tasks)
-    return np.array(tasks, dtype=np.int64).reshape(-1, 4), np.maximum.accumulate(counts)
+    return _tasks(starts, 0, len(starts) - 1, short)
 
 
 def _tasks(starts: IntArray, first: int, last: int, short: int) -> list[tuple[int, int, int, int]]:
@@ -180,14 +203,14 @@ def _middle(starts: IntArray, first: int, last: int) -> int:
     return tier
 
 
-def positions(target: Graded, scores: FloatArray, chunk: Chunk) -> tuple[IntArray, Here]:
-    """Rows of a run of queries, best tier first, and what kernels see of them."""
-    first, last = target.queries[chunk[0]], target.queries[chunk[1]]
+def positions(target: PairTarget, scores: FloatArray, chunk: Chunk) -> tuple[IntArray, Here]:
+    """Rows of a run of groups, best tier first, and what kernels see of them."""
+    first, last = target.groups[chunk[0]], target.groups[chunk[1]]
     begin, end = target.starts[first], target.starts[last]
     rows = target.order[begin:end]
     return rows, Here(
         target.starts[first : last + 1] - begin,
-        target.queries[chunk[0] : chunk[1] + 1] - first,
+        target.groups[chunk[0] : chunk[1] + 1] - first,
         scores[rows],
         target.win_weight[begin:end],
         target.tie_weight[begin:end],
@@ -268,14 +291,38 @@ class PairwiseLoss(Loss):
     def terms(self, d: FloatArray, tied: bool) -> FloatArray:
         """Loss of pairs at d = f_i - f_j, its two derivatives in d, its derivative in the tie parameter: (4, *d)."""
 
-    def prepare(self, target: Target, offsets: IntArray) -> Graded | Listed:
-        """Tiers with the weights of their pairs and a plan of work, or the explicit pairs sorted by query."""
-        prepared = self._listed(target, offsets) if isinstance(target, Comparisons) else self._graded(target, offsets)
-        nothing = len(prepared.first) == 0 if isinstance(prepared, Listed) else not _any_pair(prepared)
-        if nothing and np.diff(offsets).max(initial=0) > 1:
+    def prepare(self, target: Target, offsets: IntArray) -> PairTarget:
+        """The groups of tiers whose pairs are summed, with their weights."""
+        return self.prepared(statements(self, target, offsets))
+
+    def prepared(self, said: Statements) -> PairTarget:
+        """The same, of a target that is statements already."""
+        offsets = said.offsets
+        if said.grade is None and (self.position_weight is not None or self.tie_grades is not None):
+            option = "position_weight" if self.position_weight is not None else "tie_grades"
+            raise SettingError(f"{option} goes by grades; explicit comparisons have none, so leave it out.")
+        tied = said.equal & self.uses_ties
+        if self.tie_grades is not None and said.grade is not None:
+            tied &= np.isin(said.grade, self.tie_grades)
+        found = groups_of(said, np.repeat(said.times, np.diff(said.chains)), tied.astype(np.float64))
+        self._warn_of_nothing(found, offsets)
+        if self.weighting != "all":
+            pairs = found.of_queries() if self.weighting == "pairs" else np.diff(offsets)
+            found = _weighed(
+                found, np.diff(found.starts[found.groups[found.queries]]), 1.0 / np.where(pairs, pairs, 1.0)
+            )
+        if self.position_weight is not None:
+            weights = weights_of_tiers(self.position_weight, said.as_tiers())
+            found = _weighed(found, np.diff(found.starts), weights)
+        return found
+
+    def _warn_of_nothing(self, found: PairTarget, offsets: IntArray) -> None:
+        pairs = np.any(np.diff(found.groups) > 1) or np.any(
+            (np.diff(found.starts) > 1) & (found.tie_weight[found.starts[:-1]] > 0)
+        )
+        if not pairs and np.diff(offsets).max(initial=0) > 1:
             what = "neither a preference nor a tie" if self.uses_ties else "no preference (all its pairs are tied)"
-            warnings.warn(f"The target has {what}: {self.name!r} has nothing to learn from.", LuceWarning, stacklevel=2)
-        return prepared
+            warnings.warn(f"The target has {what}: {self.name!r} has nothing to learn from.", LuceWarning, stacklevel=3)
 
     def pair_counts(self, target: Target, offsets: ArrayLike | None = None) -> FloatArray:
         """Number (weight) of the pairs of every document: the curvature that makes a boosted tree average gradients.
@@ -288,72 +335,32 @@ class PairwiseLoss(Loss):
             if isinstance(target, Comparisons):
                 raise SettingError("The pairs of comparisons need offsets, which say how many documents there are.")
             offsets = [0, len(np.asarray(target))]
-        return pairs_of_documents(self.prepare(target, np.asarray(offsets, dtype=np.int64)))
+        return self.prepare(target, np.asarray(offsets, dtype=np.int64)).of_documents()
 
-    def _graded(self, target: ArrayLike, offsets: IntArray) -> Graded:
-        labels = as_labels(self, target, offsets)
-        by_grade = tiers(labels, offsets)
-        tied = np.zeros(len(by_grade.starts) - 1)
-        if self.uses_ties:
-            grades = labels[by_grade.order[by_grade.starts[:-1]]]
-            tied[:] = 1.0 if self.tie_grades is None else np.isin(grades, self.tie_grades)
-        scale = self._scale(count_pairs(by_grade, tied), offsets)
-        weight = np.repeat(scale, np.diff(by_grade.queries))
-        if self.position_weight is not None:
-            weight *= weights_of_tiers(self.position_weight, by_grade)
-        sizes = np.diff(by_grade.starts)
-        tasks, task_queries = plan(by_grade.starts, by_grade.queries, LONG, SHORT)
-        return Graded(*by_grade, np.repeat(weight, sizes), np.repeat(weight * tied, sizes), tasks, task_queries)
-
-    def _listed(self, target: Comparisons, offsets: IntArray) -> Listed:
-        if self.position_weight is not None or self.tie_grades is not None:
-            option = "position_weight" if self.position_weight is not None else "tie_grades"
-            raise SettingError(f"{option} goes by grades; explicit comparisons have none, so leave it out.")
-        pairs = listed_pairs(target, offsets, self.uses_ties)
-        query = query_index(pairs.queries) if len(pairs.first) else np.empty(0, dtype=np.int64)
-        counts = np.bincount(query, weights=pairs.weight, minlength=len(offsets) - 1).astype(np.float64)
-        return pairs._replace(weight=pairs.weight * self._scale(counts, offsets)[query])
-
-    def _scale(self, n_pairs: FloatArray, offsets: IntArray) -> FloatArray:
-        if self.weighting == "pairs":
-            return 1.0 / np.where(n_pairs > 0, n_pairs, 1.0)
-        return 1.0 / np.diff(offsets) if self.weighting == "size" else np.ones(len(offsets) - 1)
-
-    def fill(self, prepared: Graded | Listed, scores: FloatArray, out: Outputs) -> None:
+    def fill(self, prepared: PairTarget, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian."""
         chunk, values, grad, curvature, d_parameters = out
-        values[:] = 0.0
-        rows: slice | IntArray
-        if isinstance(prepared, Listed):
-            rows = slice(prepared.offsets[chunk[0]], prepared.offsets[chunk[1]])
-            f, here = scores[rows], None
-        else:
-            rows, here = positions(prepared, scores, chunk)
-            f = here.f
-        bends = np.zeros(len(f) if len(curvature) else 0)
-        sums = Sums(values, np.zeros_like(values), np.zeros(len(f)), bends)
-        if isinstance(prepared, Listed):
-            self._run_listed(prepared, f, chunk, sums)
-        elif here is not None:
-            self.run_pairs(prepared, here, chunk, sums)
-        grad[rows] = sums.slopes
+        first, last = (int(prepared.queries[q]) for q in chunk)
+        rows, here = positions(prepared, scores, (first, last))
+        n = last - first
+        sums = Sums(np.zeros(n), np.zeros(n), np.zeros(len(rows)), np.zeros(len(rows) if len(curvature) else 0))
+        self.run_pairs(here, sums)
+        own, at = slice(*prepared.offsets[list(chunk)]), rows - prepared.offsets[chunk[0]]
+        for found, result in ((sums.slopes, grad), (sums.bends, curvature)):
+            if prepared.each_row_once and len(result):
+                result[rows] = found
+            elif len(result):
+                result[own] = np.bincount(at, found, own.stop - own.start)
         if len(curvature):
-            curvature[rows] = np.maximum(bends, 0.0)  # convex: below 0 is rounding
+            np.maximum(curvature[own], 0.0, out=curvature[own])  # convex: below 0 is rounding
+        query = query_index(prepared.queries[chunk[0] : chunk[1] + 1])
+        values[:] = np.bincount(query, sums.values, len(values))
         if d_parameters.size:
-            d_parameters[:, 0] = sums.by_t
+            d_parameters[:, 0] = np.bincount(query, sums.by_t, len(values))
 
     @abstractmethod
-    def run_pairs(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
-        """Fill values and derivatives in the tie parameter of a run of queries; add to slopes and bends."""
-
-    def _run_listed(self, prepared: Listed, f: FloatArray, chunk: Chunk, sums: Sums) -> None:
-        pairs = slice(prepared.queries[chunk[0]], prepared.queries[chunk[1]])
-        query = query_index(prepared.queries[chunk[0] : chunk[1] + 1])
-        base, tied = prepared.offsets[chunk[0]], prepared.tied[pairs]
-        for kind in (False, True)[: 1 + self.uses_ties]:
-            of = np.flatnonzero(tied == kind)
-            i, j = prepared.first[pairs][of] - base, prepared.second[pairs][of] - base
-            self._add(f, i, j, prepared.weight[pairs][of], query[of], kind, sums)
+    def run_pairs(self, here: Here, sums: Sums) -> None:
+        """Fill values and derivatives in the tie parameter of a run of groups; add to slopes and bends."""
 
     def one_by_one(self, here: Here, sums: Sums) -> None:
         """All pairs of one query by `terms`: the slow form that any scores and any link allow."""
@@ -364,23 +371,17 @@ class PairwiseLoss(Loss):
             for tied in (False, True)[: 1 + self.uses_ties]:
                 same = tier[rows, None] == tier if tied else tier[rows, None] < tier
                 weights = here.tie_weight if tied else here.win_weight
-                i, j = np.nonzero(same & (rows[:, None] < np.arange(n)) & (weights[rows, None] > 0.0))
+                i, j = np.nonzero(same & (rows[:, None] < np.arange(n)) & (weights[rows, None] != 0.0))
                 i += first
-                self._add(here.f, i, j, weights[i], np.zeros_like(i), tied, sums)
-
-    def _add(
-        self, f: FloatArray, i: IntArray, j: IntArray, weight: FloatArray, query: IntArray, tied: bool, sums: Sums
-    ) -> None:
-        """Add what listed pairs, i better than j or tied with it, come to."""
-        value, slope, bend, by_t = self.terms(f[i] - f[j], tied) * weight
-        sums.values[:] += np.bincount(query, value, len(sums.values))
-        sums.by_t[:] += np.bincount(query, by_t, len(sums.by_t))
-        sums.slopes[:] += np.bincount(i, slope, len(f)) - np.bincount(j, slope, len(f))
-        if len(sums.bends):
-            sums.bends[:] += np.bincount(i, bend, len(f)) + np.bincount(j, bend, len(f))
+                value, slope, bend, by_t = self.terms(here.f[i] - here.f[j], tied) * weights[i]
+                sums.values[:] += value.sum()
+                sums.by_t[:] += by_t.sum()
+                sums.slopes[:] += np.bincount(i, slope, n) - np.bincount(j, slope, n)
+                if len(sums.bends):
+                    sums.bends[:] += np.bincount(i, bend, n) + np.bincount(j, bend, n)
 
 
-def _any_pair(target: Graded) -> bool:
-    more_tiers = bool(np.any(np.diff(target.queries) > 1))
-    sizes = np.diff(target.starts)
-    return more_tiers or bool(np.any((sizes > 1) & (target.tie_weight[target.starts[:-1]] > 0)))
+def _weighed(target: PairTarget, sizes: IntArray, weight: FloatArray) -> PairTarget:
+    """The same with the weights of runs of positions times these."""
+    by_position = np.repeat(weight, sizes)
+    return target._replace(win_weight=target.win_weight * by_position, tie_weight=target.tie_weight * by_position)

@@ -23,12 +23,10 @@ from luce.losses.pair_kernels import (
     pairs_by_table,
     pairs_of_queries,
     panel_sums,
-    tasks_of,
 )
-from luce.losses.pair_sums import LONG, Graded, Here, PairwiseLoss, Sums
+from luce.losses.pair_sums import LONG, Here, PairwiseLoss, Sums
 from luce.numerics import links
 from luce.numerics.chebyshev import interpolation_error
-from luce.numerics.segments import Chunk
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray
 
@@ -147,10 +145,10 @@ class LinkedLoss(PairwiseLoss):
         at = self.link.tie(d, self._t) if tied else self.link.win(d, self._t, ties=self.ties)
         return -np.stack([at.value, at.d, at.dd, at.t])
 
-    def run_pairs(self, prepared: Graded, here: Here, chunk: Chunk, sums: Sums) -> None:
-        """Short queries pair by pair, long ones by panels where these cost less."""
+    def run_pairs(self, here: Here, sums: Sums) -> None:
+        """Short groups pair by pair, long ones by panels where these cost less."""
         sizes = np.diff(here.starts[here.queries])
-        longest = int(sizes.max()) if self.exact else LONG
+        longest = int(sizes.max(initial=0)) if self.exact else LONG
         self._pairs(here, longest, sums)
 
         def alone(part: Here, found: Sums) -> None:
@@ -164,8 +162,7 @@ class LinkedLoss(PairwiseLoss):
             if sizes[q] <= longest:
                 self.one_by_one(part, found)
             else:
-                tasks = tasks_of(prepared, chunk[0] + int(q))
-                panel_sums(tasks, part, self.terms, alone, self.panel_width, self.costs, found)
+                panel_sums(part, self.terms, alone, self.panel_width, self.costs, found)
 
     def _pairs(self, here: Here, longest: int, sums: Sums) -> None:
         """The pairs of queries of at most `longest` documents; NaN where their scores are too far apart."""

@@ -17,7 +17,7 @@ from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Outputs, Target, as_labels, check_scores
 from luce.losses.chances import PairProbabilities, TopKChances, exact_top
-from luce.losses.pair_sums import LONG, SHORT, Graded, Here, Sums, plan
+from luce.losses.pair_sums import Here, Sums
 from luce.losses.pairwise import RankNet
 from luce.losses.races import race_to_top
 from luce.losses.top_groups import GROUP_GROUP, ONE_GROUP, ONE_ONE, STAGES, TopGroups, fill_groups, top_groups
@@ -411,11 +411,8 @@ class HomOO(_Composite):
         tops, others = np.diff(starts)[::2], np.diff(starts)[1::2]
         by_panels = not self.exact and bool(np.any(pair * tops * others >= document * (tops + others) + panel))
         lists, weight = 2 * np.arange(len(values) + 1), (np.ones(len(f)), np.zeros(len(f)))
-        graded = Graded(
-            np.arange(len(f)), starts, lists, *weight, *plan(starts, lists, LONG if by_panels else len(f), SHORT)
-        )
         sums = Sums(values, np.zeros_like(values), slopes, bends)
-        RankNet(exact=not by_panels).run_pairs(graded, Here(starts, lists, f, *weight), (0, len(values)), sums)
+        RankNet(exact=not by_panels).run_pairs(Here(starts, lists, f, *weight), sums)
 
 
 class HomOG(_Composite):

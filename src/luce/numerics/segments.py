@@ -170,6 +170,17 @@ def query_index(offsets: IntArray) -> IntArray:
     return np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
 
 
+def runs(firsts: IntArray, sizes: IntArray) -> IntArray:
+    """The places of runs that are laid end to end.
+
+    >>> runs(np.array([7, 0]), np.array([2, 3])).tolist()
+    [7, 8, 0, 1, 2]
+    """
+    ends = np.cumsum(sizes)
+    places: IntArray = np.repeat(firsts - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)
+    return places
+
+
 class Tiers(NamedTuple):
     """Ordered partitions X_1 > X_2 > ... > X_K of every query, by label.
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from luce.checks import heard, whole
 from luce.data.comparisons import Comparisons
+from luce.data.statements import Statements
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.losses.cdn.functions import (
@@ -30,16 +31,15 @@ from luce.losses.cdn.order_graph import (
     Hubs,
     Pairs,
     by_document,
-    by_query,
-    compared_edges,
-    draw_graded,
-    draw_listed,
-    graded_edges,
+    by_graph,
+    draw,
+    edge_counts,
+    edges_of,
     line,
+    order_graphs,
 )
-from luce.losses.cdn.sigmoids import AUTO, graded, meet_in_groups, tables_for
+from luce.losses.cdn.sigmoids import AUTO, meet_in_groups, tables_for, tiered
 from luce.losses.chances import PairProbabilities, exact_pairs
-from luce.losses.pair_sums import count_pairs
 from luce.losses.pairwise import RankNet
 from luce.numerics.chebyshev import grow_tree
 from luce.numerics.differences import (
@@ -49,7 +49,7 @@ from luce.numerics.differences import (
     potentials_of_nodes,
     spread_differences,
 )
-from luce.numerics.segments import Tiers, check_offsets, chunk_queries, log_sums, query_index, tiers
+from luce.numerics.segments import Chunk, check_offsets, chunk_queries, log_sums, query_index
 from luce.types import FloatArray, IntArray
 
 TOPOLOGIES = ("full", "disconnected", "random", "line", "star", "list")
@@ -75,13 +75,14 @@ _USUAL: dict[str, Any] = {
 
 
 class Network(NamedTuple):
-    """Order graphs of all queries and what connects their edges; what a topology does not need is None."""
+    """Order graphs, one an observation, and what connects their edges; what a topology does not need is None."""
 
-    offsets: IntArray
+    said: Statements
+    """Closed chains."""
     scale: FloatArray
     """Factor of every query: 1, or one through its number of terms."""
     n_edges: FloatArray
-    tiers: Tiers | None = None
+    """The number (weight) of edges of every query."""
     edges: Edges | None = None
     pairs: Pairs | None = None
     hubs: Hubs | None = None
@@ -255,93 +256,67 @@ class CDN(Loss):
 
     def prepare(self, target: Target, offsets: IntArray) -> Network:
         """Order graphs, and the edges that functions connect."""
-        network = self._compared(target, offsets) if isinstance(target, Comparisons) else self._graded(target, offsets)
-        if not network.n_edges.any() and np.diff(offsets).max(initial=0) > 1:
-            what = "The target has no preference (all its pairs are tied): 'cdn' has nothing to learn from."
-            warnings.warn(what, LuceWarning, stacklevel=2)
-        return network
-
-    def _graded(self, target: Any, offsets: IntArray) -> Network:
         try:
-            labels = as_labels(self, target, offsets)
+            said = (
+                order_graphs(target, offsets, closure=self.closure, acyclic=self.acyclic)
+                if isinstance(target, Comparisons)
+                else Statements.of_grades(as_labels(self, target, offsets), offsets)
+            )
         except (TypeError, ValueError) as error:
             if isinstance(error, DataError | SettingError):
                 raise
             raise DataError("Labels that are no numbers cannot be compared; give grades, higher is better.") from error
-        by_grade = tiers(labels, offsets)
-        n_edges = count_pairs(by_grade, np.zeros(len(by_grade.starts) - 1))
-        found = Network(offsets, np.ones(len(n_edges)), n_edges, tiers=by_grade)
-        if self.topology == "disconnected" and isinstance(self._family, Sigmoid):
-            return self._scaled(found._replace(pairwise=self._ranknet().prepare(labels, offsets)))
-        if self.topology == "random":
-            edges, pairs = draw_graded(by_grade, offsets, self.pairs, self.networks, self.seed)
-            return self._scaled(found._replace(edges=edges, pairs=pairs))
-        if self.topology == "full":
-            return self._scaled(found)
-        return self._scaled(self._connected(found, graded_edges(by_grade)))
-
-    def _compared(self, target: Comparisons, offsets: IntArray) -> Network:
-        edges = compared_edges(target, offsets, closure=self.closure, acyclic=self.acyclic)
-        totals = np.concatenate([[0.0], np.cumsum(edges.weight)])[edges.queries]
-        found = Network(offsets, np.ones(len(offsets) - 1), np.diff(totals), edges=edges)
-        if self.topology == "random":
-            drawn, pairs = draw_listed(edges, offsets, self.pairs, self.networks, self.seed)
-            return self._scaled(found._replace(edges=drawn, pairs=pairs))
-        return self._scaled(self._connected(found, edges))
-
-    def _connected(self, found: Network, edges: Edges) -> Network:
-        if self.topology == "line":
-            return found._replace(edges=edges, pairs=line(edges))
-        if self.topology == "star":
-            return found._replace(edges=edges, hubs=by_document(edges, found.offsets))
-        if self.topology == "full":
-            return found._replace(edges=edges, hubs=by_query(edges))
-        if self.topology == "list":
-            by_better = np.argsort(edges.better, kind="stable")
-            parts = (edges.better[by_better], edges.worse[by_better], edges.weight[by_better])
-            return found._replace(edges=Edges(*parts, edges.queries))
-        if isinstance(self._family, Sigmoid) and len(edges.better):
-            wins = Comparisons(wins=np.column_stack(edges[:2]), win_weight=edges.weight)
-            return found._replace(edges=edges, pairwise=self._ranknet().prepare(wins, found.offsets))
-        return found._replace(edges=edges)
-
-    def _ranknet(self) -> RankNet:
-        return RankNet(exact=self.exact)
-
-    def _scaled(self, network: Network) -> Network:
+        n_edges = _by_query(said, edge_counts(said) * said.times)
+        if not n_edges.any() and np.diff(offsets).max(initial=0) > 1:
+            what = "The target has no preference (all its pairs are tied): 'cdn' has nothing to learn from."
+            warnings.warn(what, LuceWarning, stacklevel=2)
+        network = self._connected(Network(said, np.ones(len(n_edges)), n_edges))
         if self.weighting == "all":
             return network
         terms = _count_terms(self.topology, network)
         return network._replace(scale=1.0 / np.where(terms > 0, terms, 1.0))
 
+    def _connected(self, found: Network) -> Network:
+        """The edges that the topology couples, listed where it cannot do without."""
+        said = found.said
+        if self.topology == "disconnected" and isinstance(self._family, Sigmoid):
+            return found._replace(pairwise=self._ranknet().prepared(said))
+        if self.topology == "random":
+            edges, pairs = draw(said, self.pairs, self.networks, self.seed)
+            return found._replace(edges=edges, pairs=pairs)
+        if self.topology == "full" and len(said.chains) == len(said.observations):
+            return found
+        edges = edges_of(said)
+        if self.topology == "line":
+            return found._replace(edges=edges, pairs=line(edges))
+        if self.topology == "star":
+            return found._replace(edges=edges, hubs=by_document(edges, said))
+        if self.topology == "full":
+            return found._replace(edges=edges, hubs=by_graph(edges))
+        if self.topology == "list":
+            by_better = np.lexsort((edges.better, query_index(edges.graphs)))
+            parts = (edges.better[by_better], edges.worse[by_better], edges.weight[by_better])
+            return found._replace(edges=Edges(*parts, edges.graphs))
+        return found._replace(edges=edges)
+
+    def _ranknet(self) -> RankNet:
+        return RankNet(exact=self.exact)
+
     def fill(self, prepared: Network, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian of a convex majoriser."""
         chunk, values, grad, curvature, d_parameters = out
-        rows = slice(prepared.offsets[chunk[0]], prepared.offsets[chunk[1]])
+        rows = slice(*prepared.said.offsets[list(chunk)])
         grad[rows] = 0.0
         if len(curvature):
             curvature[rows] = 0.0
             self._family.bend(np.zeros(1))  # an error where it has none
         if prepared.pairwise is not None:
             felt = self._disconnected(prepared, scores, out)
-        elif prepared.edges is not None:
-            felt = Felt.nothing(len(values), self.functions, 0, False)
-            for first, last in chunk_queries(prepared.edges.queries[chunk[0] : chunk[1] + 1], _EDGES_AT_ONCE):
-                run = out._replace(chunk=(chunk[0] + first, chunk[0] + last), values=values[first:last])
-                found = self._on_edges(prepared, prepared.edges, scores, run)
-                felt.values[first:last], felt.d_weights[first:last] = found.values, found.d_weights
-                felt.d_rho[first:last] = found.d_rho
-        elif isinstance(self._family, Sigmoid) and not self.exact:
-            assert prepared.tiers is not None
-            felt = Felt.nothing(len(values), self.functions, 0, False)
-            reach = 2.0 * float(np.ptp(scores[rows])) * float(self._weights.max()) + 1.0
-            common = (self._weights, tables_for(2.0 * reach), moments_to_nodes(), AUTO, chunk)
-            graded(prepared.tiers, scores, *common, felt.values, grad, curvature, felt.d_weights)
         else:
-            felt = self._on_grades(prepared, scores, out)
+            felt = self._on_graphs(prepared, scores, out)
         scale = prepared.scale[chunk[0] : chunk[1]]
         if self.weighting != "all":
-            by_row = np.repeat(scale, np.diff(prepared.offsets[chunk[0] : chunk[1] + 1]))
+            by_row = np.repeat(scale, np.diff(prepared.said.offsets[chunk[0] : chunk[1] + 1]))
             grad[rows] *= by_row
             if len(curvature):
                 curvature[rows] *= by_row
@@ -352,9 +327,27 @@ class CDN(Loss):
                 d_parameters[:, n] = felt.d_rho * scale
         values[:] = felt.values * scale
 
+    def _on_graphs(self, network: Network, scores: FloatArray, out: Outputs) -> Felt:
+        """Every graph counts as often as it was observed, [StructRank] (5)."""
+        graphs = network.said.queries[out.chunk[0] : out.chunk[1] + 1]
+        first, last = int(graphs[0]), int(graphs[-1])
+        felt = Felt.nothing(last - first, self.functions, 0, False)
+        if network.edges is None:
+            self._on_tiers(network, scores, (first, last), out, felt)
+        else:
+            for a, b in chunk_queries(network.edges.graphs[first : last + 1], _EDGES_AT_ONCE):
+                found = self._on_edges(network, network.edges, scores, (first + a, first + b), out)
+                felt.values[a:b], felt.d_weights[a:b], felt.d_rho[a:b] = found.values, found.d_weights, found.d_rho
+        owner, count = query_index(graphs - first), network.said.made[first:last]
+        total = Felt.nothing(len(out.values), self.functions, 0, False)
+        total.values[:] = np.bincount(owner, count * felt.values, len(out.values))
+        total.d_rho[:] = np.bincount(owner, count * felt.d_rho, len(out.values))
+        np.add.at(total.d_weights, owner, count[:, None, None] * felt.d_weights)
+        return total
+
     def _disconnected(self, network: Network, scores: FloatArray, out: Outputs) -> Felt:
         """Each edge by itself: the pairwise loss at w f, which for w = 1 is the same call."""
-        rows, firsts, _ = out.spans(network.offsets)
+        rows, firsts, _ = out.spans(network.said.offsets)
         felt = Felt.nothing(len(out.values), self.functions, 0, False)
         grad, curvature, scaled = np.empty_like(out.grad), np.empty_like(out.curvature), np.zeros_like(scores)
         for k, w in enumerate(self._weights[:, 0]):
@@ -366,79 +359,104 @@ class CDN(Loss):
             felt.d_weights[:, k, 0] = np.add.reduceat(scores[rows] * grad[rows], firsts)
         return felt
 
-    def _on_edges(self, network: Network, edges: Edges, scores: FloatArray, out: Outputs) -> Felt:
-        """Networks over listed edges: pairs of them, hubs where all meet, lists, or each by itself."""
-        first, last = edges.queries[list(out.chunk)]
+    def _on_edges(self, network: Network, edges: Edges, scores: FloatArray, graphs: Chunk, out: Outputs) -> Felt:
+        """Networks over listed edges of some graphs: pairs of them, hubs where all meet, lists, or each by itself."""
+        first, last = edges.graphs[list(graphs)]
         better, worse, m = edges.better[first:last], edges.worse[first:last], edges.weight[first:last]
-        query, r = query_index(edges.queries[out.chunk[0] : out.chunk[1] + 1]), scores[better] - scores[worse]
-        felt = Felt.nothing(len(out.values), self.functions, len(r), len(out.curvature) > 0)
+        graph, r = query_index(edges.graphs[graphs[0] : graphs[1] + 1]), scores[better] - scores[worse]
+        felt = Felt.nothing(graphs[1] - graphs[0], self.functions, len(r), len(out.curvature) > 0)
         if network.pairs is not None:
             one, other, weight, bounds = network.pairs
-            here = slice(*bounds[list(out.chunk)])
-            of = query_index(bounds[out.chunk[0] : out.chunk[1] + 1])
+            here = slice(*bounds[list(graphs)])
+            of = query_index(bounds[graphs[0] : graphs[1] + 1])
             listed_pairs(
                 self._family, self._weights, r, (one[here] - first, other[here] - first, weight[here]), of, felt
             )
         elif network.hubs is not None:
-            self._at_hubs(network.hubs, r, m, int(first), out, felt)
+            self._at_hubs(network.hubs, r, m, int(first), graphs, felt)
         elif self.topology == "list":
-            _lists(self._weights[:, 0], better, r, m, query, felt)
+            _lists(self._weights[:, 0], better, r, m, graph, felt)
         else:
-            each_alone(self._family, self._weights, r, m, query, felt)
-        rows, _, _ = out.spans(network.offsets)
+            each_alone(self._family, self._weights, r, m, graph, felt)
+        rows, count = slice(*network.said.offsets[list(out.chunk)]), network.said.made[graphs[0] : graphs[1]][graph]
+        felt.slope[:] *= count
+        felt.bend[:] *= count[: len(felt.bend)]
         _to_documents(felt, better, worse, rows, out)
         return felt
 
-    def _at_hubs(self, hubs: Hubs, r: FloatArray, m: FloatArray, first: int, out: Outputs, felt: Felt) -> None:
-        """At every hub of some queries, each of its edges with each."""
-        begin, end = hubs.queries[list(out.chunk)]
+    def _at_hubs(self, hubs: Hubs, r: FloatArray, m: FloatArray, first: int, graphs: Chunk, felt: Felt) -> None:
+        """At every hub of some graphs, each of its edges with each."""
+        begin, end = hubs.graphs[list(graphs)]
         starts = hubs.starts[begin : end + 1]
         members, starts = hubs.edges[starts[0] : starts[-1]] - first, starts - starts[0]
-        query = query_index(hubs.queries[out.chunk[0] : out.chunk[1] + 1])
+        graph = query_index(hubs.graphs[graphs[0] : graphs[1] + 1])
         if self.exact or not isinstance(self._family, Sigmoid):
             for hub in np.flatnonzero(np.diff(starts)):
                 here = members[starts[hub] : starts[hub + 1]]
                 found = all_pairs(self._family, self._weights, r[here], m[here], len(felt.bend) > 0)
                 found.slope[:] *= m[here]
                 found.bend[:] *= m[here[: len(found.bend)]]
-                felt.add(int(query[hub]), here, found)
+                felt.add(int(graph[hub]), here, found)
             return
         n, weight = len(starts) - 1, m[members]
         values, d_weights, slope, bend = np.empty(n), np.zeros((n, self.functions, 2)), *np.empty((2, len(members)))
         tables = tables_for(4.0 * float(np.abs(r).max(initial=0.0)) * float(self._weights.max()) + 2.0)
         meet_in_groups(r[members], weight, starts, self._weights, tables, values, slope, bend, d_weights)
-        felt.values[:] += np.bincount(query, values, len(felt.values))
-        np.add.at(felt.d_weights, query, d_weights)
+        felt.values[:] += np.bincount(graph, values, len(felt.values))
+        np.add.at(felt.d_weights, graph, d_weights)
         felt.slope[:] += np.bincount(members, weight * slope, len(r))
         if len(felt.bend):
             felt.bend[:] += np.bincount(members, weight * bend, len(r))
 
-    def _on_grades(self, network: Network, scores: FloatArray, out: Outputs) -> Felt:
-        """All edges that grades imply, all with all, by way of nodes where that costs less: for any function."""
-        assert network.tiers is not None
-        total = Felt.nothing(len(out.values), self.functions, 0, False)
-        order, starts, queries = network.tiers
-        for place, q in enumerate(range(*out.chunk)):
-            cuts = starts[queries[q] : queries[q + 1] + 1]
-            rows, cuts = order[cuts[0] : cuts[-1]], cuts - cuts[0]
-            if not network.n_edges[q]:
-                continue
-            felt = None if self.exact else self._on_nodes(rows, cuts, network.n_edges[q], scores, out)
-            if felt is None:
-                edges = graded_edges(Tiers(rows, cuts, np.array([0, len(cuts) - 1])))
-                r = scores[edges.better] - scores[edges.worse]
-                felt = all_pairs(self._family, self._weights, r, edges.weight, len(out.curvature) > 0)
-                own = slice(network.offsets[q], network.offsets[q + 1])
-                _to_documents(felt, edges.better, edges.worse, own, out)
-            nothing = np.empty(0, dtype=np.int64)
-            total.add(place, nothing, felt._replace(slope=np.empty(0), bend=np.empty(0)))
-        return total
+    def _on_tiers(self, network: Network, scores: FloatArray, graphs: Chunk, out: Outputs, felt: Felt) -> None:
+        """Graphs of one chain each, every edge with every one; edges are listed only where nodes cost more."""
+        said = network.said
+        first, last = said.chains[graphs[0]], said.chains[graphs[1]]
+        begin, end = said.tiers[first], said.tiers[last]
+        rows, starts = said.rows[begin:end], said.tiers[first : last + 1] - begin
+        f, chains = scores[rows], said.chains[graphs[0] : graphs[1] + 1] - first
+        grad, curvature = np.zeros(len(rows)), np.zeros(len(rows) if len(out.curvature) else 0)
+        if isinstance(self._family, Sigmoid) and not self.exact:
+            reach = 2.0 * float(np.ptp(f)) * float(self._weights.max()) + 1.0 if len(f) else 1.0
+            common = (self._weights, tables_for(2.0 * reach), moments_to_nodes(), AUTO)
+            tiered(f, starts, chains, *common, felt.values, grad, curvature, felt.d_weights)
+        else:
+            for chain in np.flatnonzero(np.diff(chains) > 1).tolist():
+                cuts = starts[chains[chain] : chains[chain + 1] + 1]
+                here = slice(cuts[0], cuts[-1])
+                found = self._one_chain(f[here], cuts - cuts[0], grad[here], curvature[here])
+                felt.values[chain], felt.d_weights[chain] = found.values[0], found.d_weights[0]
+                felt.d_rho[chain] = found.d_rho[0]
+        # Every edge weighs as much as its chain, so that a pair of them weighs the square.
+        square = said.weight[graphs[0] : graphs[1]] ** 2
+        felt.values[:] *= square
+        felt.d_weights[:] *= square[:, None, None]
+        felt.d_rho[:] *= square
+        times = np.repeat(square * said.made[graphs[0] : graphs[1]], np.diff(starts[chains]))
+        own = slice(*said.offsets[list(out.chunk)])
+        for by_row, result in ((grad, out.grad), (curvature, out.curvature)):
+            if len(result):
+                result[own] += np.bincount(rows - own.start, times * by_row, own.stop - own.start)
+
+    def _one_chain(self, f: FloatArray, cuts: IntArray, grad: FloatArray, curvature: FloatArray) -> Felt:
+        """All edges between the tiers of one chain, all with all, by way of nodes where that costs less."""
+        sizes = np.diff(cuts)
+        n_edges = 0.5 * float(len(f) ** 2 - (sizes**2).sum())
+        felt = None if self.exact else self._on_nodes(f, cuts, n_edges, grad, curvature)
+        if felt is None:
+            tier = query_index(cuts)
+            better, worse = np.nonzero(tier[:, None] < tier[None, :])
+            felt = all_pairs(
+                self._family, self._weights, f[better] - f[worse], np.ones(len(better)), len(curvature) > 0
+            )
+            _to_documents(felt, better, worse, slice(0, len(f)), Outputs((0, 1), felt.values, grad, curvature, grad))
+        return felt
 
     def _on_nodes(
-        self, rows: IntArray, cuts: IntArray, n_edges: float, scores: FloatArray, out: Outputs
+        self, f: FloatArray, cuts: IntArray, n_edges: float, grad: FloatArray, curvature: FloatArray
     ) -> Felt | None:
-        """One query through nodes of its differences; None where the edges cost less, or there is no such way."""
-        f, width = scores[rows], self._family.width
+        """One chain through nodes of its differences; None where the edges cost less, or there is no such way."""
+        width = self._family.width
         reach, greatest = float(np.ptp(f)), float(self._weights.max())
         if width is None or not (reach > 0 and greatest > 0):
             return None
@@ -449,14 +467,14 @@ class CDN(Loss):
         m, used = spread_differences(tree, cuts, matrix)
         at = node_positions(int(tree.ids[tree.starts[1] - 1]), width)
         kept = np.repeat(np.append(used, False) | np.append(False, used), at.shape[1])
-        felt = all_pairs(self._family, self._weights, at.ravel()[kept], m.ravel()[kept], len(out.curvature) > 0)
-        for values, sides, result in ((felt.slope, (-1.0, 1.0), out.grad), (felt.bend, (1.0, 1.0), out.curvature)):
+        felt = all_pairs(self._family, self._weights, at.ravel()[kept], m.ravel()[kept], len(curvature) > 0)
+        for values, sides, result in ((felt.slope, (-1.0, 1.0), grad), (felt.bend, (1.0, 1.0), curvature)):
             if len(result):
-                at_nodes, felt_by = np.zeros(at.size), np.zeros(len(rows))
+                at_nodes, felt_by = np.zeros(at.size), np.zeros(len(f))
                 at_nodes[kept] = values
                 potentials = potentials_of_nodes(at_nodes.reshape(at.shape), used, matrix)
                 gather_differences(tree, cuts, potentials, *sides, felt_by)
-                result[rows] += felt_by
+                result += felt_by
         return felt
 
 
@@ -502,17 +520,24 @@ def _checked_weights(name: str, given: Any, functions: int) -> tuple[float, ...]
     return tuple(values.tolist())
 
 
+def _by_query(said: Statements, of_chains: FloatArray) -> FloatArray:
+    """Sums over the chains of every query."""
+    bounds = said.by_query
+    return np.bincount(query_index(bounds), of_chains, len(bounds) - 1).astype(np.float64)
+
+
 def _count_terms(topology: str, network: Network) -> FloatArray:
     """Number (weight) of the terms of every query."""
-    if network.edges is None and topology == "full":
-        return network.n_edges**2
+    said, graphs = network.said, None
     if network.pairs is not None:
         totals = np.concatenate([[0.0], np.cumsum(network.pairs.weight)])
-        counts: FloatArray = np.diff(totals[network.pairs.queries])
-        return counts
-    if network.hubs is not None and network.edges is not None:
+        graphs = np.diff(totals[network.pairs.graphs])
+    elif network.hubs is not None and network.edges is not None:
         totals = np.concatenate([[0.0], np.cumsum(network.edges.weight[network.hubs.edges])])
         by_hub = np.concatenate([[0.0], np.cumsum(np.diff(totals[network.hubs.starts]) ** 2)])
-        squares: FloatArray = np.diff(by_hub[network.hubs.queries])
-        return squares
-    return network.n_edges
+        graphs = np.diff(by_hub[network.hubs.graphs])
+    elif topology == "full":
+        graphs = (edge_counts(said) * said.weight) ** 2
+    if graphs is None:
+        return network.n_edges
+    return np.bincount(query_index(said.queries), said.made * graphs, len(network.n_edges)).astype(np.float64)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from luce.data.comparisons import Comparisons
+from luce.data.statements import Statements
 from luce.errors import RowsError, SettingError
 from luce.losses.pair_sums import count_pairs
-from luce.numerics.segments import Tiers, query_index
+from luce.numerics.segments import query_index, runs
 from luce.types import FloatArray, IntArray
 
 MOST_EDGES = 50_000_000
@@ -19,72 +21,74 @@ _SHOWN = 8
 
 
 class Edges(NamedTuple):
-    """Edges of order graphs, sorted by query: `better` is preferred to `worse`; query q owns `queries[q]` on."""
+    """Edges of order graphs, one an observation: `better` is preferred to `worse`; graph g owns `graphs[g]` on."""
 
     better: IntArray
     worse: IntArray
     weight: FloatArray
-    queries: IntArray
+    graphs: IntArray
 
 
 class Pairs(NamedTuple):
-    """Pairs of edges that share a function of the network, by position among the edges, sorted by query."""
+    """Pairs of edges that share a function of the network, by position among the edges, sorted by graph."""
 
     one: IntArray
     other: IntArray
     weight: FloatArray
-    queries: IntArray
+    graphs: IntArray
 
 
 class Hubs(NamedTuple):
-    """Groups of edges that meet all with all, laid end to end; query q owns the hubs `queries[q]` on."""
+    """Groups of edges that meet all with all, laid end to end; graph g owns the hubs `graphs[g]` on."""
 
     edges: IntArray
     starts: IntArray
-    queries: IntArray
+    graphs: IntArray
 
 
-def graded_edges(tiers: Tiers) -> Edges:
-    """Every pair of different grades, best first: by the worse document, then by the better one."""
-    n_edges = count_pairs(tiers, np.zeros(len(tiers.starts) - 1)).astype(np.int64)
+def edge_counts(said: Statements) -> IntArray:
+    """How many edges every closed chain implies: its pairs of different tiers."""
+    return count_pairs(said.as_tiers(), np.zeros(len(said.equal))).astype(np.int64)
+
+
+def edges_of(said: Statements) -> Edges:
+    """Every pair of different tiers of every closed chain, best first: by the worse document, then by the better one.
+
+    Ties say nothing.
+    """
+    n_edges = edge_counts(said)
     if n_edges.sum() > MOST_EDGES:
         raise SettingError(
             f"The grades imply {n_edges.sum():,} edges, more than the {MOST_EDGES:,} that this topology may list; "
             "take topology='full', 'disconnected' or 'random', which do not list them."
         )
     bounds = np.concatenate([[0], np.cumsum(n_edges)]).astype(np.int64)
-    return _edges_at(tiers, np.arange(bounds[-1]), bounds)
+    return _edges_at(said, np.arange(bounds[-1]), bounds, bounds[said.observations])
 
 
-def _edges_at(tiers: Tiers, index: IntArray, bounds: IntArray) -> Edges:
-    """The edges of these places among all that grades imply, where all are numbered through."""
-    order, starts, queries = tiers
-    first = np.repeat(starts[queries[:-1]], np.diff(starts[queries]))
-    above = np.repeat(starts[:-1], np.diff(starts)) - first
+def _edges_at(said: Statements, index: IntArray, bounds: IntArray, graphs: IntArray) -> Edges:
+    """The edges of these places among all that closed chains imply, where all are numbered through."""
+    first = np.repeat(said.by_chain[:-1], np.diff(said.by_chain))
+    above = np.repeat(said.tiers[:-1], np.diff(said.tiers)) - first
     total = np.concatenate([[0], np.cumsum(above)]).astype(np.int64)
     worse = np.searchsorted(total, index, side="right") - 1
     better = first[worse] + index - total[worse]
-    return Edges(order[better], order[worse], np.ones(len(index)), bounds)
+    weight = said.weight[np.searchsorted(bounds, index, side="right") - 1]
+    return Edges(said.rows[better], said.rows[worse], weight, graphs)
 
 
-def compared_edges(target: Comparisons, offsets: IntArray, *, closure: bool, acyclic: bool) -> Edges:
-    """Explicit preferences, and those that ordered lists imply; ties say nothing.
+def order_graphs(target: Comparisons, offsets: IntArray, *, closure: bool, acyclic: bool) -> Statements:
+    """Explicit preferences and those of lists, as closed chains; with `closure` those that they imply beside.
 
-    >>> chain = Comparisons(wins=[(0, 1), (1, 2)])
-    >>> edges = compared_edges(chain, np.array([0, 3]), closure=True, acyclic=True)
+    >>> said = order_graphs(Comparisons(wins=[(0, 1), (1, 2)]), np.array([0, 3]), closure=True, acyclic=True)
+    >>> edges = edges_of(said)
     >>> edges.better.tolist(), edges.worse.tolist()
     ([0, 1, 0], [1, 2, 2])
     """
-    wins, weight = target.all_wins(offsets)
+    said = Statements.of_comparisons(target, offsets).closed()
     if acyclic:
-        _refuse_circles(wins, offsets)
-    if closure:
-        wins, weight = _closed(wins, weight)
-    query = query_index(offsets)[wins[:, 0]]
-    by_query = np.argsort(query, kind="stable")
-    bounds = np.searchsorted(query[by_query], np.arange(len(offsets))).astype(np.int64)
-    better, worse = np.ascontiguousarray(wins[by_query].T)
-    return Edges(better, worse, weight[by_query], bounds)
+        _refuse_circles(np.column_stack(edges_of(said)[:2]), offsets)
+    return _closed(said) if closure else said
 
 
 def _refuse_circles(wins: IntArray, offsets: IntArray) -> None:
@@ -122,8 +126,28 @@ def _shortest_circle(wins: IntArray, group: IntArray) -> list[int]:
     raise AssertionError("a strongly connected group has a circle through each of its rows")
 
 
-def _closed(wins: IntArray, weight: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The preferences and all that they imply, which weigh 1 each."""
+def _closed(said: Statements) -> Statements:
+    """The preferences of every observation and all that they imply, which weigh 1 each, a chain each."""
+    edges, wins, weights, counts = edges_of(said), [], [], []
+    for first, last in pairwise(edges.graphs.tolist()):
+        direct = np.column_stack(edges[:2])[first:last]
+        more = _implied(direct)
+        wins += [direct, more]
+        weights += [edges.weight[first:last], np.ones(len(more))]
+        counts.append(len(direct) + len(more))
+    n = sum(counts)
+    return said._replace(
+        rows=np.concatenate([np.empty((0, 2), dtype=np.int64), *wins]).ravel(),
+        tiers=np.arange(2 * n + 1),
+        chains=2 * np.arange(n + 1),
+        observations=np.cumsum([0, *counts]),
+        equal=np.zeros(2 * n, dtype=bool),
+        open=np.zeros(n, dtype=bool),
+        weight=np.concatenate([np.empty(0), *weights]),
+    )
+
+
+def _implied(wins: IntArray) -> IntArray:
     below: dict[int, set[int]] = {}
     for better, worse in wins.tolist():
         below.setdefault(better, set()).add(worse)
@@ -137,63 +161,52 @@ def _closed(wins: IntArray, weight: FloatArray) -> tuple[IntArray, FloatArray]:
                     front.append(further)
         # In a circle a row is implied to be better than itself, which says nothing.
         implied += [(row, other) for other in sorted(reached - direct - {row})]
-    more = np.array(implied, dtype=np.int64).reshape(-1, 2)
-    return np.concatenate([wins, more]), np.concatenate([weight, np.ones(len(more))])
+    return np.array(implied, dtype=np.int64).reshape(-1, 2)
 
 
 def line(edges: Edges) -> Pairs:
-    """Each edge with the next one of its query; an edge that is alone with itself."""
-    sizes = np.diff(edges.queries)
+    """Each edge with the next one of its graph; an edge that is alone with itself."""
+    sizes = np.diff(edges.graphs)
     counts = np.maximum(sizes - 1, np.minimum(sizes, 1))
     bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    one = np.repeat(edges.queries[:-1] - bounds[:-1], counts) + np.arange(bounds[-1])
-    other = np.minimum(one + 1, np.repeat(edges.queries[1:], counts) - 1)
+    one = runs(edges.graphs[:-1], counts)
+    other = np.minimum(one + 1, np.repeat(edges.graphs[1:], counts) - 1)
     return Pairs(one, other, edges.weight[one] * edges.weight[other], bounds)
 
 
-def by_query(edges: Edges) -> Hubs:
-    """One hub a query, with all its edges."""
-    return Hubs(np.arange(len(edges.better)), edges.queries, np.arange(len(edges.queries)))
+def by_graph(edges: Edges) -> Hubs:
+    """One hub a graph, with all its edges."""
+    return Hubs(np.arange(len(edges.better)), edges.graphs, np.arange(len(edges.graphs)))
 
 
-def by_document(edges: Edges, offsets: IntArray) -> Hubs:
-    """One hub a document, with the edges at it in their order."""
-    ends = np.concatenate([edges.better, edges.worse])
+def by_document(edges: Edges, said: Statements) -> Hubs:
+    """One hub a document of a graph, with the edges at it in their order."""
+    graph, n = query_index(edges.graphs), len(said.made)
+    sizes = np.diff(said.offsets)[query_index(said.queries)]
+    firsts = np.concatenate([[0], np.cumsum(sizes)])
+    shift = (firsts[:-1] - said.offsets[query_index(said.queries)])[graph] if n else graph
+    ends = np.concatenate([edges.better + shift, edges.worse + shift])
     order = np.argsort(ends, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=int(offsets[-1])))]).astype(np.int64)
-    return Hubs(np.ascontiguousarray(order % max(len(edges.better), 1)), starts, offsets)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=int(firsts[-1])))]).astype(np.int64)
+    return Hubs(np.ascontiguousarray(order % max(len(edges.better), 1)), starts, firsts)
 
 
-def _draws(n_edges: IntArray, sizes: IntArray, pairs: int | None, networks: int, seed: int) -> tuple[IntArray, Pairs]:
-    """Positions of drawn edges among those of their query, two a pair, and the pairs.
+def draw(said: Statements, pairs: int | None, networks: int, seed: int) -> tuple[Edges, Pairs]:
+    """Random pairs of edges of each graph, and the edges that were drawn, two a pair; no others are ever made.
 
-    The draws of a query depend on the seed and on its number of edges alone, not on the queries beside it.
+    The draws of a graph depend on the seed and on its number of edges alone, not on what stands beside it.
     """
+    bounds = np.concatenate([[0], np.cumsum(edge_counts(said))]).astype(np.int64)
+    firsts = bounds[said.observations]
+    n_edges, sizes = np.diff(firsts), np.diff(said.offsets)[query_index(said.queries)]
     counts = np.where(n_edges > 0, networks * (10 * sizes if pairs is None else np.full(len(sizes), pairs)), 0)
     drawn = [
         np.random.default_rng([seed, int(n)]).integers(0, int(n), 2 * int(count))
         for n, count in zip(n_edges, counts, strict=True)
         if n
     ]
-    bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    one = 2 * np.arange(bounds[-1])
-    weight = np.full(len(one), 1.0 / networks)
-    return np.concatenate([np.empty(0, dtype=np.int64), *drawn]), Pairs(one, one + 1, weight, bounds)
-
-
-def draw_listed(edges: Edges, offsets: IntArray, pairs: int | None, networks: int, seed: int) -> tuple[Edges, Pairs]:
-    """Random pairs of listed edges; the edges that come back are those that were drawn, in the order of the pairs."""
-    position, drawn = _draws(np.diff(edges.queries), np.diff(offsets), pairs, networks, seed)
-    index = np.repeat(edges.queries[:-1], 2 * np.diff(drawn.queries)) + position
-    weight = edges.weight[index]
-    chosen = Edges(edges.better[index], edges.worse[index], weight, 2 * drawn.queries)
-    return chosen, drawn._replace(weight=drawn.weight * weight[0::2] * weight[1::2])
-
-
-def draw_graded(tiers: Tiers, offsets: IntArray, pairs: int | None, networks: int, seed: int) -> tuple[Edges, Pairs]:
-    """The same for the edges that grades imply, of which only those that are drawn are ever made."""
-    n_edges = count_pairs(tiers, np.zeros(len(tiers.starts) - 1)).astype(np.int64)
-    position, drawn = _draws(n_edges, np.diff(offsets), pairs, networks, seed)
-    bounds = np.concatenate([[0], np.cumsum(n_edges)])
-    index = np.repeat(bounds[:-1], 2 * np.diff(drawn.queries)) + position
-    return _edges_at(tiers, index, 2 * drawn.queries), drawn
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    index = np.repeat(firsts[:-1], 2 * counts) + np.concatenate([np.empty(0, dtype=np.int64), *drawn])
+    edges = _edges_at(said, index, bounds, 2 * ends)
+    one = 2 * np.arange(ends[-1])
+    return edges, Pairs(one, one + 1, edges.weight[0::2] * edges.weight[1::2] / networks, ends)

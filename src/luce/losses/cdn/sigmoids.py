@@ -236,26 +236,15 @@ def _on_edges(f, starts, n_edges, weights, tables, how, grad, curvature, d_weigh
 
 
 @kernel
-def graded(tiers, scores, weights, tables, matrix, how, chunk, values, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
-    """All queries of a chunk, fully connected; `d_weights` is (query of the chunk, function, 2)."""
-    order, starts, queries = tiers
-    for q in range(chunk[0], chunk[1]):
-        cuts = starts[queries[q] : queries[q + 1] + 1]
-        rows = order[cuts[0] : cuts[-1]]
-        f = np.empty(len(rows))
-        for i in range(len(rows)):
-            f[i] = scores[rows[i]]
-        own = np.empty(len(cuts), dtype=np.int64)
-        for i in range(len(cuts)):
-            own[i] = cuts[i] - cuts[0]
-        g = np.zeros(len(rows))
-        c = np.zeros(len(rows) if len(curvature) else 0)
-        place = q - chunk[0]
-        values[place] = _one_graded(f, own, weights, tables, matrix, how, g, c, d_weights[place])
-        for i in range(len(rows)):
-            grad[rows[i]] = g[i]
-            if len(curvature):
-                curvature[rows[i]] = c[i]
+def tiered(f, starts, chains, weights, tables, matrix, how, values, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
+    """Chains of tiers, each fully connected; adds to `grad` and `curvature`; `d_weights` is (chain, function, 2)."""
+    for c in range(len(values)):
+        begin, end = starts[chains[c]], starts[chains[c + 1]]
+        own = np.empty(chains[c + 1] - chains[c] + 1, dtype=np.int64)
+        for i in range(len(own)):
+            own[i] = starts[chains[c] + i] - begin
+        bends = curvature[begin:end] if len(curvature) else curvature
+        values[c] = _one_graded(f[begin:end], own, weights, tables, matrix, how, grad[begin:end], bends, d_weights[c])
 
 
 @kernel
