@@ -25,7 +25,7 @@ VARIANTS: dict[str, list[dict[str, object]]] = {
     "davidson": [{}, {"nu": 0.6}, {"ties": False}],
     "hom_gg": [{"k": 1}, {"k": 3, "ties": "stable"}, {"k": 3, "ties": "exact"}],
     "hom_og": [{"k": 2}, {"k": 3, "ties": "shrink"}, {"k": 3, "ties": "average"}],
-    "hom_oo": [{}, {"k": 2}, {"k": 3, "exact": True}],
+    "hom_oo": [{}, {"k": 2}, {"k": 3, "exact": True}, {"k": 3, "normalised": False}],
     "listmle": [{}, {"ties": "random", "seed": 1}],
     "plackett_luce": [{"ties": "stable"}, {"ties": "efron"}, {"ties": "breslow"}, {"cut": 4}, {"tier_gain": 2}],
     "monotone_retargeting": [{}, {"margin": 0.2}],

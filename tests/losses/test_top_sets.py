@@ -1,4 +1,4 @@
-"""Sets of k documents by importance sampling, against all sets, and the race of long queries, against a plain sum."""
+"""Sets of k documents, summed or drawn, against all sets, and the race of long queries, against a plain sum."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from scipy.special import logsumexp, softmax
 
 import luce
 from luce.errors import LuceWarning
+from luce.losses.one_one import OneOneLaw
 from luce.losses.probabilities import pair_probabilities, topk_chances
-from luce.losses.top_sets import draw_sets, indicators, log_between, mean_slopes, weighed_sets
+from luce.losses.top_sets import AllSets, all_sets, draw_sets, mean_slopes, weighed_sets
 from luce.numerics.races import chances_in_top
 
 NAMES = ["hom_oo", "hom_og"]
@@ -22,35 +23,76 @@ def scores_of(spread: float, n: int = 12) -> np.ndarray:
     return spread * np.random.default_rng(3).normal(size=n)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("spread", SPREADS)
-def test_weights_of_sets_are_those_of_enumeration(name, spread):
-    loss, f = luce.losses.get(name), scores_of(spread)
-    members, logs = loss.subsets(f, 4)
-    np.testing.assert_allclose(log_between(loss.kind, f, indicators(members, len(f))), logs, rtol=1e-12, atol=1e-12)
+@pytest.mark.parametrize("spread", [*SPREADS, 0.3, 15.0])
+@pytest.mark.parametrize(("n", "k"), [(8, 1), (9, 4), (12, 3), (12, 6), (15, 13), (18, 2)])
+def test_one_against_one_is_its_enumeration(n, k, spread):
+    """The normaliser, its slopes and all chances, without any draw."""
+    f = spread * np.random.default_rng(n * k).normal(size=n)
+    law, truth = OneOneLaw(f, k), AllSets.of(luce.losses.get("hom_oo").kind, f, k)
+    assert law.log_total == pytest.approx(truth.log_total, abs=2e-4)
+    np.testing.assert_allclose(law.slopes, truth.slopes, atol=2e-4)
+    np.testing.assert_allclose(law.chance, truth.chance, atol=2e-5)
+
+
+def test_one_against_one_of_equal_scores_and_a_shift():
+    law = OneOneLaw(np.zeros(50), 7)
+    assert law.log_total == pytest.approx(math.log(math.comb(50, 7)) - 7 * 43 * math.log(2.0), abs=1e-9)
+    np.testing.assert_allclose(law.chance, 7 / 50, atol=1e-12)
+    np.testing.assert_allclose(law.slopes, 0.0, atol=1e-9)
+    f = np.random.default_rng(0).normal(size=80)
+    here, there = OneOneLaw(f, 9), OneOneLaw(f + 1000.0, 9)
+    assert here.log_total == pytest.approx(there.log_total, abs=1e-8)
+    np.testing.assert_allclose(here.slopes, there.slopes, atol=1e-7)
+    assert here.slopes.sum() == pytest.approx(0.0, abs=1e-4)
+    assert here.chance.sum() == pytest.approx(9.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(("n", "k", "spread"), [(40, 6, 0.5), (40, 6, 3.0), (120, 30, 1.0)])
+def test_slopes_of_the_normaliser_are_those_of_differences(n, k, spread):
+    f, step = spread * np.random.default_rng(n).normal(size=n), 1e-4
+    for i in (0, 7, n - 1):
+        unit = step * np.eye(n)[i]
+        slope = (OneOneLaw(f + unit, k).log_total - OneOneLaw(f - unit, k).log_total) / (2 * step)
+        assert OneOneLaw(f, k).slopes[i] == pytest.approx(slope, abs=2e-3)
+
+
+@pytest.mark.parametrize("spread", [0.5, 2.0])
+def test_draws_of_one_against_one_have_its_chances(spread):
+    """Sets that are drawn exactly: a chi-square over all sets of 7 documents, and the chances of 60."""
+    f = spread * np.random.default_rng(2).normal(size=7)
+    law, truth = OneOneLaw(f, 3), AllSets.of(luce.losses.get("hom_oo").kind, f, 3)
+    drawn = np.sort(law.draw(20_000, np.random.default_rng(1)), axis=1)
+    names = [tuple(one) for one in truth.members.tolist()]
+    seen = np.array([np.sum((drawn == one).all(axis=1)) for one in names])
+    expected = 20_000 * truth.probability
+    often = expected > 5
+    assert np.sum((seen - expected)[often] ** 2 / expected[often]) < often.sum() + 4 * np.sqrt(2 * often.sum())
+    f = spread * np.random.default_rng(3).normal(size=60)
+    law = OneOneLaw(f, 10)
+    share = np.bincount(law.draw(8000, np.random.default_rng(4)).ravel(), minlength=60) / 8000
+    assert np.all(np.abs(share - law.chance) < 4.5 * np.sqrt(law.chance * (1 - law.chance) / 8000) + 1e-4)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("spread", [*SPREADS, 400.0])
 def test_mean_slopes_over_all_sets_are_those_of_the_log_of_their_sum(name, spread):
     """With scores 400 times as far apart some sets leave nothing outside that a sum of exponentials could hold."""
-    loss, f, step = luce.losses.get(name), scores_of(spread, 7), 1e-6
-    members, logs = loss.subsets(f, 3)
+    kind, f, step = luce.losses.get(name).kind, scores_of(spread, 7), 1e-6
+    members, logs = all_sets(kind, f, 3)
     inside = np.zeros((len(members), len(f)))
     np.put_along_axis(inside, members, 1.0, axis=1)
-    moved = [[logsumexp(loss.subsets(f + sign * step * unit, 3)[1]) for sign in (1, -1)] for unit in np.eye(len(f))]
+    moved = [[logsumexp(all_sets(kind, f + sign * step * unit, 3)[1]) for sign in (1, -1)] for unit in np.eye(len(f))]
     slopes = np.array([(up - down) / (2 * step) for up, down in moved])
-    np.testing.assert_allclose(mean_slopes(loss.kind, f, inside, softmax(logs)), slopes, atol=1e-6)
+    np.testing.assert_allclose(mean_slopes(kind, f, inside, softmax(logs)), slopes, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("spread", SPREADS)
-def test_estimates_have_the_errors_that_they_state(name, spread):
+def test_estimates_have_the_errors_that_they_state(spread):
     """Over 40 seeds, differences in units of the stated error have a mean square near 1; less where nothing varies."""
-    loss, f, k = luce.losses.get(name), scores_of(spread), 4
-    members, logs = loss.subsets(f, k)
-    p = np.bincount(members.ravel(), np.repeat(softmax(logs), k), len(f))
-    found = [weighed_sets(loss.kind, f, k, np.random.default_rng(seed), 1000) for seed in range(40)]
+    f, k = scores_of(spread), 4
+    _, logs = all_sets(luce.losses.get("hom_og").kind, f, k)
+    p = AllSets.of(luce.losses.get("hom_og").kind, f, k).chance
+    found = [weighed_sets(f, k, np.random.default_rng(seed), 1000) for seed in range(40)]
     chances = [sets.inclusion() for sets in found]
     for chance, _ in chances:
         assert chance.sum() == pytest.approx(k, abs=1e-9)
@@ -62,12 +104,10 @@ def test_estimates_have_the_errors_that_they_state(name, spread):
         assert np.mean(moved[:, (p > 0.05) & (p < 0.95)] ** 2) > 0.5
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_draws_of_sets_have_the_exact_marginals(name):
-    loss, f, k, count = luce.losses.get(name), scores_of(2.0), 4, 8000
-    members, logs = loss.subsets(f, k)
-    p = np.bincount(members.ravel(), np.repeat(softmax(logs), k), len(f))
-    drawn = draw_sets(loss.kind, f, k, np.random.default_rng(0), count)
+def test_draws_of_sets_have_the_exact_marginals():
+    f, k, count = scores_of(2.0), 4, 8000
+    p = AllSets.of(luce.losses.get("hom_og").kind, f, k).chance
+    drawn = draw_sets(f, k, np.random.default_rng(0), count)
     seen = np.bincount(drawn.ravel(), minlength=len(f)) / count
     assert np.all(np.abs(seen - p) < 4 * np.sqrt(p * (1 - p) / count) + 1e-12)
 
@@ -78,7 +118,7 @@ def test_a_hundred_documents(name):
     loss = luce.losses.get(name, k=10)
     f = np.random.default_rng(5).normal(0, 1.5, 100)
     chances = topk_chances(loss, f, 10, rng=1)
-    assert chances.draws == 4000
+    assert chances.draws == (0 if name == "hom_oo" else 4000)
     assert chances.probability.sum() == pytest.approx(10, abs=1e-8)
     assert chances.error.max() < 0.01
     labels = loss.sample_many(f, np.random.default_rng(2), 2000)
@@ -96,7 +136,7 @@ def test_few_effective_draws_are_said():
     """Half of a hundred documents, with scores of heavy tails: the sum over F has one term that may be in or out."""
     f = 2 * np.random.default_rng(1).standard_cauchy(100).clip(-20, 20)
     with pytest.warns(LuceWarning, match="are effective"):
-        weighed_sets(luce.losses.get("hom_og").kind, f, 50, np.random.default_rng(0), 1000)
+        weighed_sets(f, 50, np.random.default_rng(0), 1000)
 
 
 def race(f: np.ndarray, k: int, step: float = 0.04) -> np.ndarray:

@@ -72,7 +72,7 @@ class Loss(ABC):
     """True where documents of one grade throughout a query still have a gradient: a model of ties, or of the grades."""
     smooth: bool = True
     """False where the value has kinks, at which the gradient is one of several."""
-    guides_newton: ClassVar[bool] = True
+    guides_newton: bool = True
     """False where the curvature is far from the Hessian, so that L-BFGS finds its way better without it."""
     stochastic: ClassVar[bool] = False
     """True where the gradient is an estimate by sampling, right in expectation only."""
@@ -132,6 +132,10 @@ class Loss(ABC):
             f"The loss {self.name!r} has no top-k probabilities; 'topk_listmle', 'listmle', 'davidson' and the 'hom' "
             "losses have."
         )
+
+    def of_length(self, k: int) -> Self:
+        """The same loss with a top of k documents, for losses that have a top."""
+        raise SettingError(f"k is the length of the top of a top-k loss, and {self.name!r} is none; leave it out.")
 
     @property
     def score_unit(self) -> float:
@@ -254,7 +258,7 @@ class Likelihood(Loss):
 
     outcome: ClassVar[str] = "partition"
     """What an outcome is: an ordered "partition", an "order" of all documents, or the "top" k of them in order."""
-    composite: ClassVar[bool] = False
+    composite: bool = False
     """True where -log p has a normaliser that depends on the scores and that the value leaves out."""
 
     @abstractmethod

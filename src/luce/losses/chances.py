@@ -57,8 +57,10 @@ def exact_top(probability: FloatArray) -> TopKChances:
 def pairs_of_draws(labels: FloatArray) -> PairProbabilities:
     """How often each pair of documents was tied, and in which order, in independent draws, a row of labels each.
 
-    >>> pairs_of_draws(np.array([[2.0, 1.0], [1.0, 1.0]])).before.tolist()
-    [[0.0, 0.5], [0.0, 0.0]]
+    To every outcome of a pair a third of a draw is added: what was never seen is not impossible.
+
+    >>> pairs_of_draws(np.array([[2.0, 1.0], [1.0, 1.0]])).before.round(6).tolist()
+    [[0.0, 0.444444], [0.111111, 0.0]]
     """
     samples, n = labels.shape
     tie, before = np.zeros((n, n)), np.zeros((n, n))
@@ -67,7 +69,9 @@ def pairs_of_draws(labels: FloatArray) -> PairProbabilities:
         here = labels[first : first + some]
         tie += (here[:, :, None] == here[:, None, :]).sum(axis=0)
         before += (here[:, :, None] > here[:, None, :]).sum(axis=0)
-    return PairProbabilities(tie / samples, before / samples, samples)
+    third = 1.0 / 3.0
+    tie, before = (tie + third) / (samples + 1), (before + third) / (samples + 1)
+    return exact_pairs(tie, before)._replace(samples=samples)
 
 
 def _standard_error(p: FloatArray, n: int) -> FloatArray:

@@ -1,26 +1,26 @@
-r"""Sets of k documents under the two hierarchical models whose normaliser has no closed form, by importance sampling.
+r"""Sets of k documents under the hierarchical models whose normaliser has no closed form: all of them, or draws.
 
-`hom_oo` and `hom_og` give a set T of k documents a weight $P_{TF}$ that does not factorise over its members
-[HOM] (6), (7). A distribution that does, $q(T) \propto \prod_{i \in T} w_i$ with $|T| = k$, is drawn exactly, and its
-normaliser and its chances $\pi$ of each document are elementary symmetric polynomials (`luce.numerics.symmetric`). The
-$w$ are those of a mean field: what a member adds to $\log P_{TF}$ where every other document is in T with its chance
-$\pi$, by a fixed point. The draws are then weighed by $P_{TF} / q$. At 100 documents and k = 10 more than half of the
-draws are effective for scores of any spread that was tried, and mostly nine in ten.
+`hom_og` gives a set T of k documents a weight $P_{TF}$ that does not factorise over its members, [HOM] (7). A
+distribution that does, $q(T) \propto \prod_{i \in T} w_i$ with $|T| = k$, is drawn exactly, and its normaliser and its
+chances $\pi$ of each document are elementary symmetric polynomials (`luce.numerics.symmetric`). The $w$ are those of a
+mean field: what a member adds to $\log P_{TF}$ where every other document is in T with its chance $\pi$, by a fixed
+point. The draws are then weighed by $P_{TF} / q$. At 100 documents and k = 10 more than half of the draws are effective
+for scores of any spread that was tried, and mostly nine in ten. `hom_oo` needs no draws (`luce.losses.one_one`).
 """
 
 from __future__ import annotations
 
 import warnings
 from itertools import chain, combinations
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import expit, log_expit, logsumexp, softmax
 
 from luce.errors import LuceWarning
-from luce.losses.top_groups import GROUP_GROUP, ONE_ONE
-from luce.numerics.symmetric import forward, pull_back
+from luce.losses.one_one import ProductLaw
+from luce.losses.top_groups import GROUP_GROUP, ONE_GROUP, ONE_ONE
 from luce.types import FloatArray, IntArray
 
 _ROUNDS = 20
@@ -32,28 +32,41 @@ _PROPOSALS = 50
 """Steps of a chain of independent proposals, of which the last state is a draw."""
 
 
-class _Proposal(NamedTuple):
-    """q: log-weights of the documents, the log of its normaliser, chances to be in T, and chances to stay out."""
+class SetLaw(Protocol):
+    """A law of sets of k documents."""
 
-    log_weight: FloatArray
     log_total: float
+    """Log of the sum of the weights of all sets."""
     chance: FloatArray
-    stay: NDArray[np.float64]
+    """Of every document to be in the set."""
+    slopes: FloatArray
+    """The gradient of `log_total` in the scores."""
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
-        """(count, k) documents: from the last to the first, each stays out with the chance that the table has."""
-        n, k = len(self.log_weight), self.stay.shape[1] - 1
-        left, members = np.full(count, k), np.empty((count, k), dtype=np.int64)
-        for i in range(n - 1, -1, -1):
-            taken = np.flatnonzero((left > 0) & (rng.random(count) >= self.stay[i, left]))
-            left[taken] -= 1
-            members[taken, left[taken]] = i
-        return members
+        """(count, k) documents."""
+        ...
 
-    def log_prob(self, members: IntArray) -> FloatArray:
-        """Of sets of k documents."""
-        logs: FloatArray = self.log_weight[members].sum(axis=1) - self.log_total
-        return logs
+
+class AllSets:
+    """The law of sets of k documents by enumeration."""
+
+    def __init__(self, members: IntArray, logs: FloatArray, slopes: FloatArray, n: int) -> None:
+        self.members, self.probability = members, softmax(logs)
+        self.log_total, self.slopes = float(logsumexp(logs)), slopes
+        weight = np.repeat(self.probability, members.shape[1])
+        self.chance: FloatArray = np.bincount(members.ravel(), weight, n).astype(np.float64)
+
+    @classmethod
+    def of(cls, kind: int, scores: FloatArray, k: int) -> AllSets:
+        """That of [HOM] (6) or (7)."""
+        members, logs = all_sets(kind, scores, k)
+        inside = indicators(members, len(scores)).astype(np.float64)
+        return cls(members, logs, mean_slopes(kind, scores, inside, softmax(logs)), len(scores))
+
+    def draw(self, count: int, rng: np.random.Generator) -> IntArray:
+        """(count, k) documents."""
+        sets: IntArray = self.members[rng.choice(len(self.members), count, p=self.probability)]
+        return sets
 
 
 class WeighedSets(NamedTuple):
@@ -90,7 +103,8 @@ class WeighedSets(NamedTuple):
         probability = weight @ inside / len(weight) + (self.chance - inside.mean(axis=0))
         spread = weight[:, None] * (inside - probability) - (inside - self.chance)
         error = np.hypot(spread.std(axis=0) / np.sqrt(len(weight)), 0.5 / self.effective)
-        return _to_sum(probability, self.members.shape[1]), error
+        least = 0.25 / self.effective  # no set is impossible, though none may be seen
+        return _to_sum(np.clip(probability, least, 1.0 - least), self.members.shape[1]), error
 
     def pairs(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Chances of each pair: that neither is in T, and that the first is before the second (inside T, by Luce)."""
@@ -113,16 +127,16 @@ def _to_sum(estimate: FloatArray, k: int) -> FloatArray:
     return shared
 
 
-def weighed_sets(kind: int, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> WeighedSets:
-    """Weighted draws of T, for 1 <= k < n; where few of them are effective, a `LuceWarning` says so.
+def weighed_sets(scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> WeighedSets:
+    """Weighted draws of T under `hom_og`, for 1 <= k < n; where few are effective, a `LuceWarning` says so.
 
-    >>> sets = weighed_sets(ONE_ONE, np.zeros(6), 2, np.random.default_rng(0), 500)
-    >>> round(float(np.exp(sets.log_normaliser[0])) * 4**4, 9)  # 15 sets, each with 8 pairs of chance 1/2
+    >>> sets = weighed_sets(np.zeros(6), 2, np.random.default_rng(0), 500)
+    >>> round(float(np.exp(sets.log_normaliser[0])) * 25, 9)  # 15 sets, each of two documents of chance 1/5
     15.0
     """
-    q = _mean_field(kind, scores, k)
+    q = _mean_field(scores, k)
     members = q.draw(draws, rng)
-    sets = WeighedSets(members, _log_ratio(kind, scores, q, members), q.chance)
+    sets = WeighedSets(members, _log_ratio(scores, q, members), q.chance)
     if sets.effective < _FEW:
         warnings.warn(
             f"Of {draws} draws of the top {k} of {len(scores)} documents only {sets.effective:.0f} are effective, "
@@ -133,19 +147,19 @@ def weighed_sets(kind: int, scores: FloatArray, k: int, rng: np.random.Generator
     return sets
 
 
-def _log_ratio(kind: int, scores: FloatArray, q: _Proposal, members: IntArray) -> FloatArray:
+def _log_ratio(scores: FloatArray, q: ProductLaw, members: IntArray) -> FloatArray:
     """Log P_TF / q of sets."""
-    return log_between(kind, scores, indicators(members, len(scores))) - q.log_prob(members)
+    return log_between(ONE_GROUP, scores, indicators(members, len(scores))) - q.log_prob(members)
 
 
-def draw_sets(kind: int, scores: FloatArray, k: int, rng: np.random.Generator, count: int) -> IntArray:
-    """(count, k) draws from the model: of each chain of independent proposals from q (Metropolis) the last state."""
-    q = _mean_field(kind, scores, k)
+def draw_sets(scores: FloatArray, k: int, rng: np.random.Generator, count: int) -> IntArray:
+    """(count, k) draws from `hom_og`: of each chain of independent proposals from q (Metropolis) the last state."""
+    q = _mean_field(scores, k)
     members = q.draw(count, rng)
-    logs = _log_ratio(kind, scores, q, members)
+    logs = _log_ratio(scores, q, members)
     for _ in range(_PROPOSALS):
         other = q.draw(count, rng)
-        other_logs = _log_ratio(kind, scores, q, other)
+        other_logs = _log_ratio(scores, q, other)
         moved = np.log(rng.random(count)) < other_logs - logs
         members[moved], logs[moved] = other[moved], other_logs[moved]
     return members
@@ -214,25 +228,12 @@ def _pair_terms(f: FloatArray) -> tuple[FloatArray, NDArray[np.float64]]:
     return wins.sum(axis=1), -(wins + wins.T)
 
 
-def _mean_field(kind: int, f: FloatArray, k: int) -> _Proposal:
+def _mean_field(f: FloatArray, k: int) -> ProductLaw:
     chance = np.full(len(f), k / len(f))
-    if kind == ONE_ONE:
-        alone, together = _pair_terms(f)
     phi = np.exp(np.maximum(f - f.max(), -600.0))
     for _ in range(_ROUNDS):
-        if kind == ONE_ONE:
-            weight = alone + together @ chance
-        else:  # a member leaves the sum over F, in its own denominator and, to first order, in those of the others
-            rest = max(float((1.0 - chance) @ phi), 1e-300)
-            weight = np.log(phi / (phi + rest)) + phi * float(np.sum(chance / (phi + rest)))
-        q = _proposal(weight, k)
+        # A member leaves the sum over F, in its own denominator and, to first order, in those of the others.
+        rest = max(float((1.0 - chance) @ phi), 1e-300)
+        q = ProductLaw.of(np.log(phi / (phi + rest)) + phi * float(np.sum(chance / (phi + rest))), k)
         chance = 0.5 * (chance + q.chance)
     return q
-
-
-def _proposal(log_weight: FloatArray, k: int) -> _Proposal:
-    n = len(log_weight)
-    log_e, stay, chance = np.empty(n), np.zeros((n, k + 1)), np.zeros(n)
-    forward(k * log_weight, k, n, log_e, np.empty(k + 1), stay, True)
-    pull_back(stay, k, n, np.array([n]), np.ones(1), np.empty(k + 2), chance)
-    return _Proposal(log_weight, float(log_e[-1]), chance, stay)

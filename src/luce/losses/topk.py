@@ -2,21 +2,23 @@ r"""Top-k losses: Luce's stages cut at k, and hierarchical ordering models, whic
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
-from luce.checks import heard, whole
+from luce.checks import heard, truth, whole
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Outputs, Target, as_labels, check_scores
 from luce.losses.chances import PairProbabilities, TopKChances, exact_top
+from luce.losses.one_one import OneOneLaw
 from luce.losses.pair_sums import Here, Sums
 from luce.losses.pairwise import RankNet
 from luce.losses.races import race_to_top
@@ -33,12 +35,14 @@ from luce.losses.top_lists import (
     leading_ties,
     refuse_tied,
 )
-from luce.losses.top_sets import all_sets, draw_sets, indicators, mean_slopes, weighed_sets
+from luce.losses.top_sets import AllSets, SetLaw, draw_sets, weighed_sets
 from luce.numerics.segments import log_sums
 from luce.types import FloatArray, IntArray
 
 MOST_SUBSETS = 100_000
 """Subsets of documents up to which a model without a normaliser in closed form is enumerated."""
+_FEW_SUBSETS = 2_000
+"""Subsets that cost less to enumerate than any other way."""
 
 
 class TopKLoss(Likelihood):
@@ -186,7 +190,17 @@ class TopKLoss(Likelihood):
         if isinstance(self.k, tuple) and len(self.k) != 1:
             raise SettingError(f"{self.name} has {len(self.k)} values of k; a draw for one query needs one.")
         k = self.k[0] if isinstance(self.k, tuple) else self.k
+        if k is None and self.kind != STAGES:
+            raise SettingError(
+                f"{self.name}(k=None) is a model of tops of every length; a draw needs one: say k, or set loss__k."
+            )
         return n if k is None else min(n, k)
+
+    def of_length(self, k: int) -> Self:
+        """The same loss with a top of k documents."""
+        other = copy.copy(self)
+        other.k = whole("k", k, 1)
+        return other
 
     @abstractmethod
     def log_normaliser(self, scores: FloatArray, k: int) -> float:
@@ -289,22 +303,22 @@ class HomGG(TopKLoss):
 
 
 class _Composite(TopKLoss):
-    """P_TF without a normaliser in closed form: probabilities enumerate the sets.
+    """P_TF whose normaliser has no closed form. `normalised` takes it into the value, for maximum likelihood; without
+    it learning is by a composite likelihood, as in [HOM], whose scores are not those of the probabilities."""
 
-    Learning leaves it out, as [HOM] does; `normalised=True` takes it in, for maximum likelihood, and enumerates the
-    sets of k documents in every evaluation: of few documents, or a short top.
-    """
+    usually_normalised: ClassVar[bool]
 
-    composite: ClassVar[bool] = True
-
-    def __init__(self, k: int | Sequence[int] | None = 10, *, normalised: bool = False, **common: Any) -> None:
+    def __init__(self, k: int | Sequence[int] | None = 10, *, normalised: bool | None = None, **common: Any) -> None:
         super().__init__(k, **common)
-        self.normalised = normalised
+        self.normalised = self.usually_normalised if normalised is None else truth("normalised", normalised)
+        self.composite = not self.normalised
+        self.guides_newton = not self.normalised
 
     @property
     def settings(self) -> dict[str, Any]:
         """k, and what differs from the defaults."""
-        return super().settings | ({"normalised": True} if self.normalised else {})
+        changed = self.normalised != self.usually_normalised
+        return super().settings | ({"normalised": self.normalised} if changed else {})
 
     def fill(self, prepared: TopGroups, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian, the normaliser left out."""
@@ -319,59 +333,32 @@ class _Composite(TopKLoss):
         rows, k = prepared.rows[prepared.starts[one] : prepared.starts[one + 1]], int(prepared.tops[one])
         if k in (0, len(rows)):
             return 0.0
-        f, weight = scores[rows], float(prepared.weights[one])
-        members, logs = self.subsets(f, k)
-        inside = indicators(members, len(rows)).astype(np.float64)
-        grad[rows] += weight * mean_slopes(self.kind, f, inside, softmax(logs))
-        return weight * float(logsumexp(logs))
+        law, weight = self.law(scores[rows], k), float(prepared.weights[one])
+        grad[rows] += weight * law.slopes
+        return weight * law.log_total
+
+    @abstractmethod
+    def law(self, scores: FloatArray, k: int) -> SetLaw:
+        """The law of the sets T of k documents, for 1 <= k < n."""
 
     def log_normaliser(self, scores: FloatArray, k: int) -> float:
-        """Log of the sum of P_TF over all sets of k documents, by enumeration; 0 where the value has it already."""
-        return 0.0 if self.normalised else float(logsumexp(self.subsets(scores, k)[1]))
+        """Log of the sum of P_TF over all sets of k documents; 0 where the value has it already."""
+        return 0.0 if self.normalised or k == len(scores) else self.law(scores, k).log_total
 
     def draw_tops(self, scores: FloatArray, k: int, rng: np.random.Generator, count: int) -> IntArray:
-        """Sets of k documents: of all that there are, or by chains where these are too many."""
-        if self.enumerable(len(scores), k):
-            members, logs = self.subsets(scores, k)
-            sets = members[rng.choice(len(logs), count, p=softmax(logs))]
+        """A set of k documents, in an order of Luce's model."""
+        if k == len(scores):
+            sets = np.tile(np.arange(k), (count, 1))
         else:
-            sets = draw_sets(self.kind, scores, k, rng, count)
+            sets = self._draw_sets(scores, k, rng, count)
         return _luce_order(scores, sets, rng)
 
-    def pair_chances(
-        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
-    ) -> PairProbabilities:
-        """Beyond enumeration from weighted draws; how many of them are effective counts as their number."""
-        k = self.one_k(len(scores))
-        if k == len(scores) or self.enumerable(len(scores), k):
-            return super().pair_chances(scores, rng, samples, sizes)
-        sets = weighed_sets(self.kind, scores, k, rng, samples)
-        return PairProbabilities(*sets.pairs(scores), int(sets.effective))
+    def _draw_sets(self, scores: FloatArray, k: int, rng: np.random.Generator, count: int) -> IntArray:
+        return self.law(scores, k).draw(count, rng)
 
     def top_chances(self, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> TopKChances:
-        """By enumeration, beyond it from weighted draws."""
-        n = len(scores)
-        if k >= n:
-            return exact_top(np.ones(n))
-        if self.enumerable(n, k):
-            members, logs = self.subsets(scores, k)
-            return exact_top(np.bincount(members.ravel(), np.repeat(softmax(logs), k), n).astype(np.float64))
-        return TopKChances(*weighed_sets(self.kind, scores, k, rng, draws).inclusion(), draws)
-
-    def enumerable(self, n: int, k: int) -> bool:
-        """Whether the sets of k of n documents are few enough to go through all of them."""
-        return math.comb(n, k) <= MOST_SUBSETS
-
-    def subsets(self, scores: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
-        """All sets of k documents, and log P_TF of each, not normalised."""
-        n = math.comb(len(scores), k)
-        if not self.enumerable(len(scores), k):
-            raise SettingError(
-                f"{self.name} has no normaliser in closed form, and {len(scores)} documents have {n:.3g} sets of {k}, "
-                f"more than the {MOST_SUBSETS:,} that are enumerated; 'hom_gg' and 'topk_listmle' have one, and "
-                "luce.losses.top_sets estimates it."
-            )
-        return all_sets(self.kind, scores, k)
+        """Those of the law."""
+        return exact_top(np.ones(len(scores)) if k >= len(scores) else self.law(scores, k).chance)
 
 
 class HomOO(_Composite):
@@ -380,11 +367,10 @@ class HomOO(_Composite):
     $$P_{TF} = \prod_{i \in T}\prod_{j \in F} \frac{e^{f_i}}{e^{f_i} + e^{f_j}}$$
 
     and $P_T$ as in `hom_gg`. Long queries go through panel sums, in linear time, with a relative error below 1e-8;
-    `exact=True` takes every pair by itself. Not normalised over T: learning uses this composite likelihood as [HOM]
-    does, unless `normalised=True`; `log_prob` enumerates the sets, up to 100,000 of them, and so do `sample` and the
-    chances to be in T, which beyond that come from weighted draws (`luce.losses.top_sets`).
+    `exact=True` takes every pair by itself. The normaliser over T, its gradient, chances and draws are those of
+    `luce.losses.one_one`, in linear time; few sets are enumerated. `normalised=False` leaves it out, as [HOM] does.
 
-    >>> loss = HomOO(k=1)
+    >>> loss = HomOO(k=1, normalised=False)
     >>> round(loss.value_and_grad([0.0, 0.0, 0.0], [1, 0, 0])[0] / float(np.log(2)), 12)
     2.0
     >>> round(float(np.exp(loss.log_prob([0.0, 0.0, 0.0], [1, 0, 0]))), 12)
@@ -393,6 +379,7 @@ class HomOO(_Composite):
 
     name = "hom_oo"
     kind = ONE_ONE
+    usually_normalised = True
 
     def __init__(self, k: int | Sequence[int] | None = 10, *, exact: bool = False, **common: Any) -> None:
         super().__init__(k, **common)
@@ -414,13 +401,21 @@ class HomOO(_Composite):
         sums = Sums(values, np.zeros_like(values), slopes, bends)
         RankNet(exact=not by_panels).run_pairs(Here(starts, lists, f, *weight), sums)
 
+    def law(self, scores: FloatArray, k: int) -> SetLaw:
+        """By enumeration of a few sets, else as a product law and a factor near 1."""
+        few = k == 1 or math.comb(len(scores), k) <= _FEW_SUBSETS
+        return AllSets.of(self.kind, scores, k) if few else OneOneLaw(scores, k)
+
 
 class HomOG(_Composite):
     r"""Hierarchical ordering model, one against the group: $P(\sigma) \propto P_{TF}\, P_T(\sigma_T)$, [HOM] (7).
 
     $$P_{TF} = \prod_{i \in T} \frac{e^{f_i}}{e^{f_i} + \sum_{j \in F} e^{f_j}}$$
 
-    and $P_T$ as in `hom_gg`. Not normalised over T, as `hom_oo`.
+    and $P_T$ as in `hom_gg`. Not normalised over T: learning uses this composite likelihood as [HOM] does, unless
+    `normalised=True`, which enumerates the sets of k documents in every evaluation, up to 100,000 of them. So do
+    `log_prob`, `sample` and the chances to be in T; beyond that the latter two come from weighted draws
+    (`luce.losses.top_sets`).
 
     >>> round(float(np.exp(-HomOG(k=1).value_and_grad([0.0, 0.0, 0.0], [1, 0, 0])[0])), 12)
     0.333333333333
@@ -428,6 +423,7 @@ class HomOG(_Composite):
 
     name = "hom_og"
     kind = ONE_GROUP
+    usually_normalised = False
 
     def against(
         self, f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray
@@ -448,3 +444,37 @@ class HomOG(_Composite):
             bends[in_t] = loses * np.exp(f[in_t] - log_d)
             twice = np.repeat(np.add.reduceat(loses * loses, firsts), sizes[1::2])
             bends[~in_t] = np.maximum(slopes[~in_t] - share * share * twice, 0.0)
+
+    def law(self, scores: FloatArray, k: int) -> SetLaw:
+        """By enumeration."""
+        if not self._enumerable(len(scores), k):
+            raise SettingError(
+                f"{self.name} has no normaliser in closed form, and {len(scores)} documents have "
+                f"{math.comb(len(scores), k):.3g} sets of {k}, more than the {MOST_SUBSETS:,} that are enumerated; "
+                "'hom_oo', 'hom_gg' and 'topk_listmle' have one, and luce.losses.top_sets estimates it."
+            )
+        return AllSets.of(self.kind, scores, k)
+
+    def _enumerable(self, n: int, k: int) -> bool:
+        return math.comb(n, k) <= MOST_SUBSETS
+
+    def _draw_sets(self, scores: FloatArray, k: int, rng: np.random.Generator, count: int) -> IntArray:
+        if self._enumerable(len(scores), k):
+            return super()._draw_sets(scores, k, rng, count)
+        return draw_sets(scores, k, rng, count)
+
+    def pair_chances(
+        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
+    ) -> PairProbabilities:
+        """Beyond enumeration from weighted draws; how many of them are effective counts as their number."""
+        k = self.one_k(len(scores))
+        if k == len(scores) or self._enumerable(len(scores), k):
+            return super().pair_chances(scores, rng, samples, sizes)
+        sets = weighed_sets(scores, k, rng, samples)
+        return PairProbabilities(*sets.pairs(scores), int(sets.effective))
+
+    def top_chances(self, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> TopKChances:
+        """By enumeration, beyond it from weighted draws."""
+        if k >= len(scores) or self._enumerable(len(scores), k):
+            return super().top_chances(scores, k, rng, draws)
+        return TopKChances(*weighed_sets(scores, k, rng, draws).inclusion(), draws)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -13,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from luce.checks import generator, whole
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.errors import SettingError
-from luce.losses.base import Loss
+from luce.errors import LuceWarning, SettingError
+from luce.losses.base import Likelihood, Loss
 from luce.losses.chances import PairProbabilities, TopKChances, pairs_of_draws
 from luce.losses.probabilities import (
     list_likelihoods,
@@ -85,14 +86,18 @@ class Probabilities(Intake):
         return [pairs.tie for pairs in self.pairs(X, qid=qid, samples=samples, sizes=sizes)]
 
     def sample_rankings(
-        self, X: Any, n: int = 100, *, qid: ArrayLike | None = None, sizes: str = "fitted"
+        self, X: Any, n: int = 100, *, qid: ArrayLike | None = None, sizes: str = "fitted", k: int | None = None
     ) -> list[FloatArray]:
-        """For every query n drawn outcomes, a row of labels each: higher is better, equal labels are ties."""
+        """For every query n drawn outcomes, a row of labels each: higher is better, equal labels are ties.
+
+        `k` is the length of the top that a top-k loss draws, where it is not that of the training.
+        """
         data = self._fitted_groups(X, None, qid)
         rng, model = self._rng(), self._sizes(sizes)
         if self._by_stages:
             return [self.scorer_.sample_many(X, rng, n) for X in self._lists_of(data)]
         loss, scores = self._likelihood(), self._scores(data)
+        loss = loss if k is None else loss.of_length(k)
         return [sample_rankings(loss, scores[a:b], rng, n, model) for a, b in pairwise(data.offsets)]
 
     def pairs(
@@ -100,7 +105,7 @@ class Probabilities(Intake):
     ) -> list[PairProbabilities]:
         """Both kinds of chances for every query, with their standard errors."""
         data = self._fitted_groups(X, None, qid)
-        rng, model = self._rng(), self._sizes(sizes)
+        rng, model = self._seeded(), self._sizes(sizes)
         if self._by_stages:
             return [pairs_of_draws(self.scorer_.sample_many(X, rng, samples)) for X in self._lists_of(data)]
         loss, scores = self._likelihood(), self._scores(data)
@@ -121,7 +126,7 @@ class Probabilities(Intake):
         """
         data = self._fitted_groups(X, None, qid)
         loss = self._likelihood()
-        k, draws, rng = whole("k", k, 1), whole("draws", draws, 2), self._rng()
+        k, draws, rng = whole("k", k, 1), whole("draws", draws, 2), self._seeded()
         if self._by_stages:
             found = [_staged(self.scorer_, X, k, rng, draws) for X in self._lists_of(data)]
         else:
@@ -154,7 +159,15 @@ class Probabilities(Intake):
             raise SettingError(
                 f"This model, {self.parts_.title}, is not trained on a likelihood; its scores have no probabilities."
             )
-        return self.trained_loss.likelihood
+        loss = self.trained_loss.likelihood
+        if isinstance(loss, Likelihood) and loss.composite:
+            warnings.warn(
+                f"{loss.name!r} was trained without its normaliser, so that its probabilities are not those of the "
+                "training; loss__normalised=True takes it in.",
+                LuceWarning,
+                stacklevel=4,
+            )
+        return loss
 
     @property
     def trained_loss(self) -> Loss:
@@ -172,6 +185,10 @@ class Probabilities(Intake):
 
     def _rng(self) -> np.random.Generator:
         return generator(self.random_state)
+
+    def _seeded(self) -> np.random.Generator:
+        """For chances, which are the same whenever they are asked for."""
+        return generator(0 if self.random_state is None else self.random_state)
 
 
 def _staged(scorer: Any, X: NDArray[np.float32], k: int, rng: np.random.Generator, draws: int) -> TopKChances:
