@@ -89,7 +89,7 @@ OTHERWISE = {
 }
 
 
-@pytest.mark.parametrize("name", [n for n in luce.metrics.names() if luce.metrics.get(n).formula.kind is not None])
+@pytest.mark.parametrize("name", [n for n in luce.metrics.names() if luce.metrics.get(n).formula.of_labels])
 def test_a_metric_hears_what_it_says_and_nothing_else(name):
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 16, 60)

@@ -5,22 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from inspect import isclass, signature
 from typing import Any, NamedTuple
 
 from luce.errors import SettingError
+from luce.metrics.binary import average_precision, precision, rank_biased_precision, recall, reciprocal_rank
+from luce.metrics.concordance import footrule, kendall_tau, pairwise_accuracy, tie_precision
 from luce.metrics.conventions import Conventions, conventions
-from luce.metrics.kernel import Kind
+from luce.metrics.discounted import dcg, err, mean_ndcg, ndcg
+from luce.metrics.lists import Lists
+from luce.metrics.novelty import alpha_ndcg
 from luce.registry import Registry
 from luce.types import FloatArray
 
 
 class Formula(NamedTuple):
-    """What a name stands for. `kind` None: computed by the model itself, or from subtopics."""
+    """What a name stands for. `measure` None: computed by the model itself, or by a function of one's own."""
 
-    kind: Kind | None
+    measure: Callable[[Lists, int], FloatArray] | None
     takes_cutoff: bool = False
-    position_aware: bool = False
     greater_is_better: bool = True
     needs_subtopics: bool = False
     hears: tuple[str, ...] = ()
@@ -28,61 +32,41 @@ class Formula(NamedTuple):
     function: Callable[[FloatArray, FloatArray], float] | None = None
     """A metric of one's own: a function of the scores and labels of one query."""
 
+    @property
+    def of_labels(self) -> bool:
+        """Whether scores and labels are all that it needs."""
+        return self.measure is not None and not self.needs_subtopics
+
+
+def _cut(measure: Callable[[Lists, int], FloatArray], *hears: str) -> Formula:
+    """A metric of the first k documents."""
+    return Formula(measure, takes_cutoff=True, hears=hears)
+
 
 _PAIRS = ("score_precision",)
 _PLACES = ("ties", *_PAIRS)
 _LIST = ("empty", *_PLACES)
 _KAPPA = ("top_k", "label_ties", *_LIST)
-ndcg_metric = Formula(Kind.NDCG, takes_cutoff=True, hears=("gain", "discount", "shortfall", *_LIST))
-dcg_metric = Formula(Kind.DCG, takes_cutoff=True, hears=("gain", "discount", *_LIST))
-mean_ndcg_metric = Formula(Kind.MEAN_NDCG, hears=("gain", "discount", *_LIST))
-err_metric = Formula(Kind.ERR, takes_cutoff=True, hears=("rmax", "err_probability", *_LIST))
-map_metric = Formula(
-    Kind.AVERAGE_PRECISION,
-    takes_cutoff=True,
-    hears=("relevance", "empty_map", "map_denominator", "map_ties", *_LIST),
-)
-precision_metric = Formula(
-    Kind.PRECISION, takes_cutoff=True, hears=("relevance", "precision_denominator", "shortfall", *_LIST)
-)
-recall_metric = Formula(Kind.RECALL, takes_cutoff=True, hears=("relevance", *_LIST))
-mrr_metric = Formula(Kind.RECIPROCAL_RANK, takes_cutoff=True, hears=("relevance", *_LIST))
-rbp_metric = Formula(Kind.RBP, takes_cutoff=True, hears=("relevance", "persistence", "rbp_gain", *_LIST))
-kappa_ndcg_metric = Formula(Kind.NDCG, takes_cutoff=True, position_aware=True, hears=("discount", "shortfall", *_KAPPA))
-kappa_err_metric = Formula(Kind.ERR, takes_cutoff=True, position_aware=True, hears=_KAPPA)
-kendall_tau_metric = Formula(Kind.KENDALL_TAU, hears=_PAIRS)
-footrule_metric = Formula(Kind.FOOTRULE, greater_is_better=False, hears=_PLACES)
-pairwise_accuracy_metric = Formula(Kind.PAIRWISE_ACCURACY, hears=_PAIRS)
-tie_precision_metric = Formula(Kind.TIE_PRECISION, hears=("tie_margin", *_PAIRS))
-log_likelihood_metric = Formula(None)
-alpha_ndcg_metric = Formula(
-    None, takes_cutoff=True, needs_subtopics=True, hears=("alpha", "discount", "shortfall", *_LIST)
-)
-
-_HERE = "luce.metrics.catalog"
-METRICS = Registry(
-    "metric",
-    {
-        "ndcg": f"{_HERE}:ndcg_metric",
-        "dcg": f"{_HERE}:dcg_metric",
-        "mean_ndcg": f"{_HERE}:mean_ndcg_metric",
-        "err": f"{_HERE}:err_metric",
-        "map": f"{_HERE}:map_metric",
-        "p": f"{_HERE}:precision_metric",
-        "recall": f"{_HERE}:recall_metric",
-        "mrr": f"{_HERE}:mrr_metric",
-        "rbp": f"{_HERE}:rbp_metric",
-        "kappa_ndcg": f"{_HERE}:kappa_ndcg_metric",
-        "kappa_err": f"{_HERE}:kappa_err_metric",
-        "kendall_tau": f"{_HERE}:kendall_tau_metric",
-        "spearman_footrule": f"{_HERE}:footrule_metric",
-        "pairwise_accuracy": f"{_HERE}:pairwise_accuracy_metric",
-        "tie_precision": f"{_HERE}:tie_precision_metric",
-        "alpha_ndcg": f"{_HERE}:alpha_ndcg_metric",
-        "log_likelihood": f"{_HERE}:log_likelihood_metric",
-    },
-    "luce.metrics",
-)
+FORMULAS = {
+    "ndcg": _cut(ndcg, "gain", "discount", "shortfall", *_LIST),
+    "dcg": _cut(dcg, "gain", "discount", *_LIST),
+    "mean_ndcg": Formula(mean_ndcg, hears=("gain", "discount", *_LIST)),
+    "err": _cut(err, "rmax", "err_probability", *_LIST),
+    "map": _cut(average_precision, "relevance", "empty_map", "map_denominator", "map_ties", *_LIST),
+    "p": _cut(precision, "relevance", "precision_denominator", "shortfall", *_LIST),
+    "recall": _cut(recall, "relevance", *_LIST),
+    "mrr": _cut(reciprocal_rank, "relevance", *_LIST),
+    "rbp": _cut(rank_biased_precision, "relevance", "persistence", "rbp_gain", *_LIST),
+    "kappa_ndcg": _cut(partial(ndcg, by_position=True), "discount", "shortfall", *_KAPPA),
+    "kappa_err": _cut(partial(err, by_position=True), *_KAPPA),
+    "kendall_tau": Formula(kendall_tau, hears=_PAIRS),
+    "spearman_footrule": Formula(footrule, greater_is_better=False, hears=_PLACES),
+    "pairwise_accuracy": Formula(pairwise_accuracy, hears=_PAIRS),
+    "tie_precision": Formula(tie_precision, hears=("tie_margin", *_PAIRS)),
+    "alpha_ndcg": _cut(alpha_ndcg, "alpha", "discount", "shortfall", *_LIST)._replace(needs_subtopics=True),
+    "log_likelihood": Formula(None),
+}
+METRICS = Registry("metric", dict.fromkeys(FORMULAS, "luce.metrics.catalog:FORMULAS"), "luce.metrics")
 register = METRICS.register
 
 
@@ -170,7 +154,7 @@ def parse(name: str, chosen: Conventions) -> Metric:
     base, at, cut = name.partition("@")
     known = METRICS.resolve(base)
     found = METRICS.get(known)
-    formula: Formula = found if isinstance(found, Formula) else of(found() if isclass(found) else found).formula
+    formula = FORMULAS[known] if found is FORMULAS else of(found() if isclass(found) else found).formula
     if not at:
         return Metric(known, formula, None, chosen)
     if not formula.takes_cutoff:

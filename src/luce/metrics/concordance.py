@@ -7,38 +7,74 @@ positions and follows the rule for ties.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from luce.metrics.ranked import Ranked, Ranking, ranked_query
+from luce.metrics.lists import Lists
+from luce.metrics.ranked import Ranking, longest_of, ranked_query
 from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray, IntArray
 
 
-class PairCounts(NamedTuple):
-    """Pairs of documents of a query: all, with equal labels, with equal scores, and ordered alike or against."""
+def _levels(lists: Lists) -> tuple[IntArray, IntArray]:
+    """The number of every document's label in its query, from 0, the best; and how many labels the query has."""
+    cut = lists.tiers
+    counts = np.diff(cut.queries)
+    level = np.empty(len(lists.labels), dtype=np.int64)
+    number = np.arange(len(cut.starts) - 1) - np.repeat(cut.queries[:-1], counts)
+    level[cut.order] = np.repeat(number, np.diff(cut.starts))
+    return level, counts
 
-    pairs: int
-    equal_labels: int
-    equal_scores: int
-    concordant: int
-    discordant: int
+
+def _pair_counts(lists: Lists) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Pairs of every query: of different labels, of different scores, and ordered alike and against."""
+    level, counts = _levels(lists)
+    found: NDArray[np.int64] = np.zeros((len(counts), 3), dtype=np.int64)
+    lists.each(_count_pairs, level, counts, found)
+    tied = np.diff(lists.tiers.starts)
+    equal = np.add.reduceat(tied * (tied - 1) // 2, lists.tiers.queries[:-1])
+    pairs = lists.sizes * (lists.sizes - 1) // 2
+    by_label, by_score = pairs - equal, pairs - found[:, 0]
+    return by_label.astype(float), by_score.astype(float), found[:, 1].astype(float), found[:, 2].astype(float)
 
 
-@part
-def _level_labels(labels: FloatArray, ranked: Ranked, level: IntArray, middle: FloatArray) -> int:
-    """Number the labels from 0, the best, and give documents their label's mean position; how many labels there are."""
-    levels, first = 0, 0
-    for last in range(1, ranked.n + 1):
-        if last < ranked.n and labels[ranked.ideal[last]] == labels[ranked.ideal[first]]:
-            continue
-        for i in range(first, last):
-            level[ranked.ideal[i]] = levels
-            middle[ranked.ideal[i]] = 0.5 * (first + 1 + last)
-        levels += 1
-        first = last
-    return levels
+def kendall_tau(lists: Lists, k: int) -> FloatArray:
+    """tau-b = (C - D) / sqrt((pairs - equal labels)(pairs - equal scores)).
+
+    NaN (skipped) where all labels are equal; 0 where the labels differ and all scores are equal.
+    """
+    by_label, by_score, alike, against = _pair_counts(lists)
+    scale = np.sqrt(by_label) * np.sqrt(by_score)
+    tau = np.divide(alike - against, scale, out=np.zeros_like(scale), where=scale > 0)
+    return np.where(by_label > 0, tau, np.nan)
+
+
+def pairwise_accuracy(lists: Lists, k: int) -> FloatArray:
+    """Share of pairs with different labels that the scores order rightly; equal scores count 1/2. NaN without pairs."""
+    different, _, alike, against = _pair_counts(lists)
+    right = alike + 0.5 * (different - alike - against)
+    share: FloatArray = np.divide(right, different, out=np.full(len(right), np.nan), where=different > 0)
+    return share
+
+
+def tie_precision(lists: Lists, k: int) -> FloatArray:
+    """Of the pairs whose scores are at most `tie_margin` apart, the share with equal labels; NaN without such pairs."""
+    return lists.each(_tie_precisions, lists.scores, *_levels(lists), float(lists.chosen.tie_margin))
+
+
+def footrule(lists: Lists, k: int) -> FloatArray:
+    """Spearman's footrule sum |position by score - position by label| / floor(n^2 / 2): 0 is best, 1 the reverse.
+
+    Documents of equal label share their mean position; those of equal score follow the rule for ties, the expected
+    distance by default; those that were not retrieved tie for the last positions. NaN where all labels are equal.
+    """
+    cut, n = lists.tiers, lists.sizes
+    counts = np.diff(cut.queries)
+    middle = np.empty(len(lists.labels))
+    places = 0.5 * (cut.starts[:-1] + 1 + cut.starts[1:]) - np.repeat(lists.offsets[:-1], counts)
+    middle[cut.order] = np.repeat(places, np.diff(cut.starts))
+    return np.where(counts > 1, lists.each(_distances, middle) / np.maximum(n * n // 2, 1), np.nan)
 
 
 @part
@@ -50,74 +86,45 @@ def _seen_up_to(tree: IntArray, level: int) -> int:
     return total
 
 
-@part
-def _count_pairs(ranked: Ranked, level: IntArray, levels: int, tree: IntArray) -> PairCounts:
+@kernel
+def _count_pairs(begin, end, ranking, levels, counts, found, out):  # type: ignore[no-untyped-def]
     """Count pairs in O(n log levels): a Fenwick tree holds the levels of the documents with higher scores."""
-    for i in range(levels + 1):
-        tree[i] = 0
-    concordant, discordant, equal_scores = 0, 0, 0
-    for b in range(len(ranked.ties) - 1):
-        first, last = ranked.ties[b], ranked.ties[b + 1]
-        equal_scores += (last - first) * (last - first - 1) // 2
-        for i in range(first, last):
-            mine = level[ranked.order[i]]
-            up_to = _seen_up_to(tree, mine)
-            concordant += _seen_up_to(tree, mine - 1)
-            discordant += first - up_to
-        for i in range(first, last):
-            node = level[ranked.order[i]] + 1
-            while node <= levels:
-                tree[node] += 1
-                node += node & -node
-    equal_labels, run = 0, 0
-    for i in range(ranked.n):
-        run = run + 1 if i > 0 and level[ranked.ideal[i]] == level[ranked.ideal[i - 1]] else 0
-        equal_labels += run
-    return PairCounts(ranked.n * (ranked.n - 1) // 2, equal_labels, equal_scores, concordant, discordant)
+    tree = np.empty(longest_of(ranking.offsets, begin, end) + 1, np.int64)
+    for q in range(begin, end):
+        ranked, level = ranked_query(ranking, q), levels[ranking.offsets[q] : ranking.offsets[q + 1]]
+        tree[: counts[q] + 1] = 0
+        for b in range(len(ranked.ties) - 1):
+            first, last = ranked.ties[b], ranked.ties[b + 1]
+            found[q, 0] += (last - first) * (last - first - 1) // 2
+            for i in range(first, last):
+                mine = level[ranked.order[i]]
+                found[q, 1] += _seen_up_to(tree, mine - 1)
+                found[q, 2] += first - _seen_up_to(tree, mine)
+            for i in range(first, last):
+                node = level[ranked.order[i]] + 1
+                while node <= counts[q]:
+                    tree[node] += 1
+                    node += node & -node
 
 
-@part
-def _kendall_tau(counts: PairCounts) -> float:
-    """tau-b = (C - D) / sqrt((pairs - equal labels)(pairs - equal scores)).
-
-    NaN (skipped) where all labels are equal; 0 where the labels differ and all scores are equal.
-    """
-    by_label, by_score = counts.pairs - counts.equal_labels, counts.pairs - counts.equal_scores
-    if by_label == 0:
-        return np.nan
-    if by_score == 0:
-        return 0.0
-    return (counts.concordant - counts.discordant) / (math.sqrt(by_label) * math.sqrt(by_score))
-
-
-@part
-def _pairwise_accuracy(counts: PairCounts) -> float:
-    """Share of pairs with different labels that the scores order rightly; equal scores count 1/2. NaN without pairs."""
-    different = counts.pairs - counts.equal_labels
-    if different == 0:
-        return np.nan
-    undecided = different - counts.concordant - counts.discordant
-    return (counts.concordant + 0.5 * undecided) / different
-
-
-@part
-def _tie_precision(
-    scores: FloatArray, ranked: Ranked, level: IntArray, levels: int, margin: float, counts: IntArray
-) -> float:
-    """Of the pairs whose scores are at most `margin` apart, the share with equal labels; NaN without such pairs."""
-    for i in range(levels):
-        counts[i] = 0
-    predicted, right, left = 0, 0, 0
-    for i in range(ranked.n):
-        here = scores[ranked.order[i]]
-        # Equal infinite scores are 0 apart, though their difference is no number.
-        while scores[ranked.order[left]] != here and scores[ranked.order[left]] - here > margin:
-            counts[level[ranked.order[left]]] -= 1
-            left += 1
-        predicted += i - left
-        right += counts[level[ranked.order[i]]]
-        counts[level[ranked.order[i]]] += 1
-    return right / predicted if predicted > 0 else np.nan
+@kernel
+def _tie_precisions(begin, end, ranking, all_scores, levels, counts, margin, out):  # type: ignore[no-untyped-def]
+    room = np.empty(longest_of(ranking.offsets, begin, end), np.int64)
+    for q in range(begin, end):
+        ranked, rows = ranked_query(ranking, q), slice(ranking.offsets[q], ranking.offsets[q + 1])
+        scores, level, near = all_scores[rows], levels[rows], room[: counts[q]]
+        near[:] = 0
+        predicted, right, left = 0, 0, 0
+        for i in range(ranked.n):
+            here = scores[ranked.order[i]]
+            # Equal infinite scores are 0 apart, though their difference is no number.
+            while scores[ranked.order[left]] != here and scores[ranked.order[left]] - here > margin:
+                near[level[ranked.order[left]]] -= 1
+                left += 1
+            predicted += i - left
+            right += near[level[ranked.order[i]]]
+            near[level[ranked.order[i]]] += 1
+        out[q] = right / predicted if predicted > 0 else np.nan
 
 
 @part
@@ -131,69 +138,13 @@ def _mean_distance(first: int, last: int, place: float) -> float:
     return (near + far) / t
 
 
-@part
-def _footrule(ranked: Ranked, levels: int, middle: FloatArray) -> float:
-    """Spearman's footrule sum |position by score - position by label| / floor(n^2 / 2): 0 is best, 1 the reverse.
-
-    Documents of equal label share their mean position; those of equal score follow the rule for ties, the expected
-    distance by default; those that were not retrieved tie for the last positions. NaN where all labels are equal.
-    """
-    if levels < 2:
-        return np.nan
-    total = 0.0
-    for b in range(len(ranked.blocks)):
-        if b + 1 < len(ranked.blocks):
-            first, last = ranked.blocks[b], ranked.blocks[b + 1]
-        else:
-            first, last = ranked.retrieved, ranked.n
-        for i in range(first, last):
-            total += _mean_distance(first, last, middle[ranked.order[i]])
-    return total / (ranked.n * ranked.n // 2)
-
-
-@part
-def _room(offsets: IntArray) -> int:
-    longest = 0
-    for q in range(len(offsets) - 1):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    return longest + 1
-
-
 @kernel
-def pair_shares(ranking: Ranking, labels: FloatArray, tau: bool, out: FloatArray) -> None:
-    """Kendall's tau of queries, or their pairwise accuracy."""
-    room = _room(ranking.offsets)
-    level, tree, middle = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
-    for q in range(len(out)):
-        ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
-        levels = _level_labels(here, ranked, level, middle)
-        pairs = _count_pairs(ranked, level, levels, tree)
-        out[q] = _kendall_tau(pairs) if tau else _pairwise_accuracy(pairs)
-
-
-@kernel
-def tie_precisions(
-    ranking: Ranking,
-    labels: FloatArray,
-    scores: FloatArray,
-    margin: float,
-    out: FloatArray,
-) -> None:
-    """Of the pairs of queries whose scores are at most `margin` apart, the share with equal labels."""
-    room = _room(ranking.offsets)
-    level, counts, middle = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
-    for q in range(len(out)):
-        begin, end = ranking.offsets[q], ranking.offsets[q + 1]
-        ranked = ranked_query(ranking, q)
-        levels = _level_labels(labels[begin:end], ranked, level, middle)
-        out[q] = _tie_precision(scores[begin:end], ranked, level, levels, margin, counts)
-
-
-@kernel
-def footrules(ranking: Ranking, labels: FloatArray, out: FloatArray) -> None:
-    """Spearman's footrule of queries."""
-    room = _room(ranking.offsets)
-    level, middle = np.empty(room, np.int64), np.empty(room)
-    for q in range(len(out)):
-        ranked, here = ranked_query(ranking, q), labels[ranking.offsets[q] : ranking.offsets[q + 1]]
-        out[q] = _footrule(ranked, _level_labels(here, ranked, level, middle), middle)
+def _distances(begin: int, end: int, ranking: Ranking, middle: FloatArray, out: FloatArray) -> None:
+    for q in range(begin, end):
+        ranked, base = ranked_query(ranking, q), ranking.offsets[q]
+        out[q] = 0.0
+        for b in range(len(ranked.blocks)):
+            first = ranked.blocks[b]
+            last = ranked.blocks[b + 1] if b + 1 < len(ranked.blocks) else ranked.n
+            for i in range(first, last):
+                out[q] += _mean_distance(first, last, middle[base + ranked.order[i]])

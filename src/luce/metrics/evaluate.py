@@ -18,16 +18,8 @@ from luce.data.groups import Groups
 from luce.data.order_files import JudgedLists, judged_lists
 from luce.errors import DataError, LuceWarning, SettingError, of_user
 from luce.metrics.catalog import Metric, of, parse
-from luce.metrics.conventions import Conventions, conventions
-from luce.metrics.inputs import (
-    document_order,
-    gains,
-    kernel_rules,
-    refuse_equal_labels,
-    stop_probabilities,
-)
-from luce.metrics.kernel import Evidence, Kind, Plan, fill
-from luce.metrics.novelty import alpha_ndcg
+from luce.metrics.conventions import conventions
+from luce.metrics.lists import Lists
 from luce.numerics.segments import differing
 from luce.registry import unknown_name
 from luce.result import Result, Sheet, as_frame, plain
@@ -35,7 +27,6 @@ from luce.types import FloatArray, IntArray
 
 OneQuery = Callable[[FloatArray, FloatArray], float]
 """A metric of one's own: scores and labels of one query to a number."""
-_BINARY = (Kind.AVERAGE_PRECISION, Kind.PRECISION, Kind.RECALL, Kind.RECIPROCAL_RANK)
 _FEW_ROWS = 10
 _TWO_ORDERS = (
     "Rows of a query stood apart in the input, so that there are two orders of rows, and the scores are taken in that "
@@ -257,17 +248,15 @@ def evaluate_rows(
         )
     is_model = hasattr(model, "predict")
     values: dict[str, FloatArray] = {}
-    ranked = [m for m in wanted if m.formula.kind is not None]
-    novel = [m for m in wanted if m.formula.needs_subtopics]
+    measured = [m for m in wanted if m.formula.measure is not None]
     own = [m for m in wanted if m.formula.function is not None]
-    if ranked or novel or own:
+    if measured or own:
         scores = check_scores(model.predict(data) if is_model else model, len(data.y))
         rmax = getattr(model, "max_grade_", None) if is_model else None
-        values = evaluate_arrays(scores, data.y, data.offsets, ranked, data.document_ids, rmax)
         about = getattr(data, "subtopics", None)
-        values |= {m.name: alpha_ndcg(scores, about, data.offsets, m, data.document_ids) for m in novel}
+        values = evaluate_arrays(scores, data.y, data.offsets, measured, data.document_ids, rmax, about)
         values |= {m.name: _by_function(m, scores, data) for m in own}
-    if len(ranked) + len(novel) + len(own) < len(wanted):
+    if len(measured) + len(own) < len(wanted):
         values["log_likelihood"] = _log_likelihood(model, data)
     found = {m.name: values[m.name] for m in wanted}
     return Evaluation(np.asarray(data.query_ids), found, getattr(data, "frame", None))
@@ -294,11 +283,12 @@ def _warn_of_labels(wanted: Sequence[Metric], data: Judged) -> None:
             LuceWarning,
             stacklevel=3,
         )
-    for chosen in dict.fromkeys(m.conventions for m in wanted if m.formula.kind in _BINARY):
+    binary = [m for m in wanted if "relevance" in m.formula.hears]
+    for chosen in dict.fromkeys(m.conventions for m in binary):
         relevant = labels >= chosen.relevance
         if relevant.any() and not relevant.all():
             continue
-        names = ", ".join(m.name for m in wanted if m.formula.kind in _BINARY and m.conventions == chosen)
+        names = ", ".join(m.name for m in binary if m.conventions == chosen)
         what = "every document is" if relevant.any() else "no document is"
         warnings.warn(
             f"The labels go from {labels.min():g} to {labels.max():g}, and {what} relevant to {names}, which count "
@@ -402,6 +392,7 @@ def evaluate_arrays(
     metrics: Sequence[Metric],
     document_ids: NDArray[Any] | None = None,
     rmax: float | None = None,
+    subtopics: Any = None,
 ) -> dict[str, FloatArray]:
     """Values of metrics, one a query, from plain arrays; `rmax` serves where the conventions leave it open.
 
@@ -410,43 +401,16 @@ def evaluate_arrays(
     {'mrr': array([1.])}
     """
     values: dict[str, FloatArray] = {}
-    for chosen in dict.fromkeys(m.conventions for m in metrics):
-        group = [m for m in metrics if m.conventions == chosen]
-        matrix = _evaluate_group(scores, labels, offsets, group, chosen, document_ids, rmax)
-        for column, metric in enumerate(group):
-            if metric.name in values and not np.array_equal(values[metric.name], matrix[:, column], equal_nan=True):
-                raise SettingError(
-                    f"The metric {metric.name!r} was asked for twice with different conventions; ask in two calls."
-                )
-            values[metric.name] = np.ascontiguousarray(matrix[:, column])
+    lists = {
+        chosen: Lists(scores, labels, offsets, chosen, document_ids, rmax, subtopics)
+        for chosen in dict.fromkeys(metric.conventions for metric in metrics)
+    }
+    for metric in metrics:
+        assert metric.formula.measure is not None
+        found = metric.formula.measure(lists[metric.conventions], metric.cutoff or 0)
+        if metric.name in values and not np.array_equal(values[metric.name], found, equal_nan=True):
+            raise SettingError(
+                f"The metric {metric.name!r} was asked for twice with different conventions; ask in two calls."
+            )
+        values[metric.name] = found
     return values
-
-
-def _evaluate_group(
-    scores: FloatArray,
-    labels: FloatArray,
-    offsets: IntArray,
-    metrics: Sequence[Metric],
-    chosen: Conventions,
-    document_ids: NDArray[Any] | None,
-    rmax: float | None,
-) -> NDArray[np.float64]:
-    if chosen.ties == "docid":
-        order = document_order(document_ids, offsets)
-        scores, labels = scores[order], labels[order]
-    if chosen.score_precision == "single":
-        with np.errstate(over="ignore"):
-            scores = scores.astype(np.float32).astype(np.float64)
-    kinds = [m.formula.kind for m in metrics if m.formula.kind is not None]
-    plan = Plan.of(kinds, [m.formula.position_aware for m in metrics], [m.cutoff for m in metrics])
-    if plan.needs_positions and chosen.label_ties == "error":
-        refuse_equal_labels(labels, offsets, chosen.top_k)
-    needs_stop = any(m.formula.kind == Kind.ERR and not m.formula.position_aware for m in metrics)
-    # What no metric reads is not computed; the labels stand in its place.
-    evidence = Evidence(
-        scores,
-        labels,
-        gains(labels, chosen) if plan.needs_gain else labels,
-        stop_probabilities(labels, chosen, chosen.rmax if chosen.rmax is not None else rmax) if needs_stop else labels,
-    )
-    return fill(evidence, offsets, plan, kernel_rules(chosen, int(np.diff(offsets).max(initial=1))))

@@ -10,83 +10,44 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from luce.data.named_rows import numbered_by_query
 from luce.errors import DataError
-from luce.metrics.catalog import Metric
-from luce.metrics.inputs import document_order, kernel_rules
-from luce.metrics.ranked import Ranked, Ranking, rank, ranked_query
+from luce.metrics.lists import Lists
+from luce.metrics.ranked import Ranked, rank, ranked_query
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
 
-def alpha_ndcg(
-    scores: FloatArray,
-    subtopics: sparse.csr_array | None,
-    offsets: IntArray,
-    metric: Metric,
-    document_ids: NDArray[np.generic] | None = None,
-) -> FloatArray:
-    """One value a query; a query whose documents have no subtopic follows the convention `empty`."""
-    if subtopics is None:
+def alpha_ndcg(lists: Lists, k: int) -> FloatArray:
+    """alpha-NDCG@k; a query whose documents have no subtopic follows the convention `empty`."""
+    if lists.subtopics is None:
         raise DataError(
-            f"The metric {metric.name!r} needs the subtopics of documents, and the data have none; add them with "
-            "luce.with_subtopics, or with --subtopics on the command line."
+            f"The metric 'alpha_ndcg{f'@{k}' if k else ''}' needs the subtopics of documents, and the data have none; "
+            "add them with luce.with_subtopics, or with --subtopics on the command line."
         )
-    chosen = metric.conventions
-    matrix = numbered_by_query(sparse.csr_array(subtopics), offsets)
-    if chosen.ties == "docid":
-        order = document_order(document_ids, offsets)
-        scores, matrix = scores[order], matrix[order]
-    if chosen.score_precision == "single":
-        with np.errstate(over="ignore"):
-            scores = scores.astype(np.float32).astype(np.float64)
-    longest = int(np.diff(offsets).max(initial=1))
-    rules = kernel_rules(chosen, longest)
+    matrix = numbered_by_query(sparse.csr_array(lists.subtopics), lists.offsets)
     start, column = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
-    labels = np.diff(start).astype(np.float64)
-    out = np.empty(len(offsets) - 1)
-    ranking = rank(scores, labels, offsets, rules.ties)
-
-    def block(_: int, chunk: tuple[int, int]) -> None:
-        _measure(
-            *chunk, ranking, start, column, matrix.shape[1], metric.cutoff or longest,
-            float(chosen.alpha), rules.empty, rules.short_ndcg_is_zero and metric.cutoff is not None,
-            rules.discounts, out,
-        )  # fmt: skip
-
-    map_chunks(block, chunk_queries(offsets))
-    return out
+    ranking = rank(lists.scores, np.diff(start).astype(np.float64), lists.offsets, lists.chosen.ties)
+    out, about = np.empty(len(lists.sizes)), (start, column, matrix.shape[1], float(lists.chosen.alpha))
+    depth = k or len(lists.discounts)
+    map_chunks(
+        lambda _, chunk: _measure(*chunk, ranking, *about, depth, lists.discounts, out), chunk_queries(lists.offsets)
+    )
+    short = (lists.chosen.shortfall != "truncate") & (lists.sizes < k)
+    has_any = start[lists.offsets[1:]] > start[lists.offsets[:-1]]
+    return np.where(has_any, np.where(short, 0.0, out), lists.empty)
 
 
 @kernel
-def _measure(
-    first: int,
-    last: int,
-    ranking: Ranking,
-    start: IntArray,
-    column: IntArray,
-    n_subtopics: int,
-    k: int,
-    alpha: float,
-    empty: float,
-    short_is_zero: bool,
-    discounts: FloatArray,
-    out: FloatArray,
-) -> None:
+def _measure(first, last, ranking, start, column, n_subtopics, alpha, k, discounts, out):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         a, b = ranking.offsets[q], ranking.offsets[q + 1]
-        if start[b] == start[a]:
-            out[q] = empty
-        elif short_is_zero and b - a < k:
-            out[q] = 0.0
-        else:
-            gained = _expected(ranked_query(ranking, q), start[a : b + 1], column, n_subtopics, k, alpha, discounts)
-            order = ideal_order(start[a : b + 1], column, n_subtopics, min(k, b - a), alpha)
-            out[q] = gained / _of_order(order, start[a : b + 1], column, n_subtopics, alpha, discounts)
+        gained = _expected(ranked_query(ranking, q), start[a : b + 1], column, n_subtopics, k, alpha, discounts)
+        order = ideal_order(start[a : b + 1], column, n_subtopics, min(k, b - a), alpha)
+        out[q] = gained / _of_order(order, start[a : b + 1], column, n_subtopics, alpha, discounts)
 
 
 @part

@@ -13,27 +13,8 @@ from luce.numerics.sorting import sort_descending, sort_grades, sort_space
 from luce.types import FloatArray, IntArray
 
 STABLE, AVERAGE, BEST, WORST = range(4)
+_TIES = {"average": AVERAGE, "stable": STABLE, "docid": STABLE, "best": BEST, "worst": WORST}
 """Rules for tied scores, as kernels know them; `docid` is `stable` on rows that were sorted by document id."""
-
-
-class Rules(NamedTuple):
-    """The conventions as kernels take them: numbers and flags."""
-
-    discounts: FloatArray
-    ties: int
-    empty: float
-    empty_map: float
-    relevance: float
-    persistence: float
-    graded_rbp: bool
-    short_ndcg_is_zero: bool
-    short_precision_is_zero: bool
-    map_by_cutoff: bool
-    map_by_threshold: bool
-    precision_by_retrieved: bool
-    tie_margin: float
-    top_k: int
-    equal_labels_share: bool
 
 
 class Ranked(NamedTuple):
@@ -67,54 +48,15 @@ class Ranking(NamedTuple):
     counts: NDArray[np.int64]
 
 
-FEW = 1 << 13
-"""Up to this many documents NumPy takes two or three milliseconds, a few times what the kernels take; these take three
-seconds to compile."""
-
-
-def rank(scores: FloatArray, labels: FloatArray, offsets: IntArray, ties: int) -> Ranking:
+def rank(scores: FloatArray, labels: FloatArray, offsets: IntArray, ties: str) -> Ranking:
     """Sort every query once, for all metrics."""
     n, queries = len(scores), len(offsets) - 1
-    if n <= FEW:
-        return _rank_few(scores, labels, offsets, ties)
     order, ideal = np.empty(n, np.int64), np.empty(n, np.int64)
     blocks, runs = np.empty(n + queries, np.int64), np.empty(n + queries, np.int64)
     ranking = Ranking(offsets, order, ideal, blocks, runs, np.empty((queries, 3), np.int64))
-    map_chunks(lambda _, chunk: _rank_queries(*chunk, scores, labels, ties, *ranking), chunk_queries(offsets))
+    rule = _TIES[ties]
+    map_chunks(lambda _, chunk: _rank_queries(*chunk, scores, labels, rule, *ranking), chunk_queries(offsets))
     return ranking
-
-
-def _rank_few(scores: FloatArray, labels: FloatArray, offsets: IntArray, ties: int) -> Ranking:
-    """The same without compiled code, by two stable sorts of all documents."""
-    sizes = np.diff(offsets)
-    query = np.repeat(np.arange(len(sizes)), sizes)
-    begin, place = offsets[query], np.arange(len(scores)) - offsets[query]
-    ideal = np.lexsort((-labels, query))
-    start = ideal if ties in (BEST, WORST) else begin + place
-    if ties == WORST:
-        start = start[begin + sizes[query] - 1 - place]
-    order = start[np.lexsort((-scores[start], query))]
-    falling = scores[order]
-    retrieved = np.bincount(query[falling > -np.inf], minlength=len(sizes))
-    new = (place == 0) | (falling != np.roll(falling, 1))
-    first_of_block = (place < retrieved[query]) & (new | (ties != AVERAGE))
-    blocks, n_blocks = _bounds(first_of_block, query, place, offsets, retrieved)
-    runs, n_runs = _bounds(new, query, place, offsets, sizes)
-    return Ranking(offsets, order - begin, ideal - begin, blocks, runs, np.column_stack([retrieved, n_blocks, n_runs]))
-
-
-def _bounds(
-    starts: NDArray[np.bool_], query: IntArray, place: IntArray, offsets: IntArray, ends: IntArray
-) -> tuple[IntArray, IntArray]:
-    """Where runs start, and the end of the last one, query by query as in `Ranking`; and how many there are."""
-    counts = np.bincount(query[starts], minlength=len(ends))
-    base = offsets[:-1] + np.arange(len(ends))
-    before = np.cumsum(counts) - counts
-    bounds = np.zeros(len(query) + len(ends), np.int64)
-    of = query[starts]
-    bounds[base[of] + np.arange(len(of)) - before[of]] = place[starts]
-    bounds[base + counts] = ends
-    return bounds, counts
 
 
 @kernel
@@ -131,10 +73,7 @@ def _rank_queries(
     runs: IntArray,
     counts: NDArray[np.int64],
 ) -> None:
-    longest = 0
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    space = sort_space(longest)
+    space = sort_space(longest_of(offsets, first, last))
     for q in range(first, last):
         begin, n = offsets[q], offsets[q + 1] - offsets[q]
         scores, labels = all_scores[begin : begin + n], all_labels[begin : begin + n]
@@ -171,3 +110,12 @@ def ranked_query(ranking: Ranking, q: int) -> Ranked:
         ranking.blocks[begin + q : begin + q + ranking.counts[q, 1] + 1],
         ranking.ties[begin + q : begin + q + ranking.counts[q, 2] + 1],
     )
+
+
+@part
+def longest_of(offsets: IntArray, first: int, last: int) -> int:
+    """Documents of the longest of some queries."""
+    longest = 0
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    return longest

@@ -165,7 +165,7 @@ class LightGBMMetric:
 
     def __init__(self, metric: str, *, preset: str | None = None, **settings: Any) -> None:
         self.metric = parse(metric, conventions(preset, **settings))
-        if self.metric.formula.kind is None:
+        if not self.metric.formula.of_labels:
             raise SettingError(f"The metric {metric!r} needs a model; an engine has scores only: choose another one.")
 
     def _value(self, asked: Asked) -> float:

@@ -292,7 +292,7 @@ class CountedQueries:
 
 def _rising(given: str | Metric, wanted_by: str) -> Metric:
     metric = given if isinstance(given, Metric) else get(given)
-    if metric.formula.kind is None or not metric.greater_is_better:
+    if not metric.formula.of_labels or not metric.greater_is_better:
         raise SettingError(
             f"{wanted_by!r} maximises a metric of rankings; {metric.name!r} is none: take one such as 'ndcg@10'."
         )

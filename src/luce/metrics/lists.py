@@ -1,0 +1,242 @@
+"""`Lists`: judged queries under one set of conventions, each sorted once; every metric reads them.
+
+What metrics read, such as gains and the sums of them, is computed when the first one asks, and kept for the others. A
+metric is a function of lists and a cut-off, 0 for whole lists, that gives a value a query, NaN where it is skipped.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from luce.errors import DataError, SettingError
+from luce.metrics.conventions import Conventions
+from luce.metrics.ranked import Ranking, rank, ranked_query
+from luce.numerics.compiled import kernel
+from luce.numerics.segments import Tiers, chunk_queries, map_chunks
+from luce.types import FloatArray, IntArray
+
+_LARGEST_EXPONENT = 500.0
+Sums = tuple[FloatArray, FloatArray]
+
+
+class Lists:
+    """Documents query by query with scores and labels, and with subtopics where there are some."""
+
+    def __init__(
+        self,
+        scores: FloatArray,
+        labels: FloatArray,
+        offsets: IntArray,
+        chosen: Conventions,
+        document_ids: NDArray[Any] | None = None,
+        rmax: float | None = None,
+        subtopics: sparse.csr_array | None = None,
+    ) -> None:
+        self.offsets, self.sizes, self.chosen = offsets, np.diff(offsets), chosen
+        self._rmax = rmax if chosen.rmax is None else chosen.rmax
+        if chosen.ties == "docid":
+            order = _document_order(document_ids, offsets)
+            scores, labels = scores[order], labels[order]
+            subtopics = None if subtopics is None else subtopics[order]
+        if chosen.score_precision == "single":
+            with np.errstate(over="ignore"):
+                scores = scores.astype(np.float32).astype(np.float64)
+        # Copies: kernels are compiled once more for what is read only, and data read from files often is.
+        self.scores, self.labels, self.subtopics = scores.copy(), labels.copy(), subtopics
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """The orders by score and by label."""
+        return rank(self.scores, self.labels, self.offsets, self.chosen.ties)
+
+    @cached_property
+    def tiers(self) -> Tiers:
+        """The documents by label, the best first; `luce.numerics.segments.tiers` would sort them once more."""
+        order = np.repeat(self.offsets[:-1], self.sizes) + self.ranking.ideal
+        falling = self.labels[order]
+        new = np.append(True, falling[1:] != falling[:-1])
+        new[self.offsets[:-1]] = True
+        firsts = np.flatnonzero(new)
+        return Tiers(order, np.append(firsts, len(order)), np.searchsorted(firsts, self.offsets))
+
+    def each(self, kernel: Any, *given: Any) -> FloatArray:
+        """A value a query, by a kernel that fills those from a first to a last query, on threads."""
+        out = np.empty(len(self.sizes))
+        map_chunks(lambda _, chunk: kernel(*chunk, self.ranking, *given, out), chunk_queries(self.offsets))
+        return out
+
+    @property
+    def empty(self) -> float:
+        """The value of a metric that would be 0/0, without a relevant document."""
+        return as_number(self.chosen.empty)
+
+    @property
+    def nothing(self) -> float:
+        """The value of one that is 0 there by itself."""
+        return math.nan if self.chosen.empty == "skip" else 0.0
+
+    @cached_property
+    def discounts(self) -> FloatArray:
+        """Of the positions of the longest list."""
+        return discounts(int(self.sizes.max(initial=1)), self.chosen.discount)
+
+    @cached_property
+    def relevant(self) -> FloatArray:
+        """1 for relevant documents, else 0."""
+        return (self.labels >= self.chosen.relevance).astype(np.float64)
+
+    @cached_property
+    def n_relevant(self) -> FloatArray:
+        """The relevant documents of every query, retrieved or not."""
+        return np.add.reduceat(self.relevant, self.offsets[:-1])
+
+    @cached_property
+    def hits(self) -> FloatArray:
+        """Relevant documents up to each position."""
+        return self.sums(self.relevant, np.ones_like(self.discounts))[0]
+
+    @cached_property
+    def _graded(self) -> Sums:
+        exponential = self.chosen.gain == "exponential"
+        gain = exponential_gain(self.labels) if exponential else np.maximum(self.labels, 0.0)
+        return self.sums(gain, self.discounts, ideal=True)
+
+    @cached_property
+    def _placed(self) -> Sums:
+        return self.sums(self._by_position[0], self.discounts, ideal=True)
+
+    def gained(self, by_position: bool) -> Sums:
+        """DCG up to each position, and the largest that any order reaches; gains are those of labels or positions."""
+        return self._placed if by_position else self._graded
+
+    def stops(self, by_position: bool) -> FloatArray:
+        """The probability of every document to satisfy."""
+        return self._by_position[1] if by_position else self._graded_stops
+
+    @cached_property
+    def _graded_stops(self) -> FloatArray:
+        """V(r) = (2^r - 1) / 2^rmax, or the label itself; without rmax it is the highest label."""
+        highest = max(float(self.labels.max(initial=0.0)), 0.0)
+        if self.chosen.err_probability == "label":
+            if highest > 1.0:
+                raise DataError(
+                    f"The highest label is {highest:g}; with err_probability='label' labels must be in [0, 1]: divide "
+                    "them by their scale, or use err_probability='exponential'."
+                )
+            return np.maximum(self.labels, 0.0)
+        rmax = highest if self._rmax is None else self._rmax
+        if highest > rmax:
+            raise SettingError(f"rmax is {rmax:g}, and the data have a label of {highest:g}; give the highest grade.")
+        result: FloatArray = exponential_gain(self.labels) / 2.0**rmax
+        return result
+
+    @cached_property
+    def _by_position(self) -> Sums:
+        """Gain and stopping probability; equal labels share their best position, or follow the input's order."""
+        k, cut = self.chosen.top_k, self.tiers
+        place = np.arange(len(self.labels)) - np.repeat(self.offsets[:-1], self.sizes)
+        if self.chosen.label_ties != "stable":
+            sizes, first = np.diff(cut.starts), place[cut.starts[:-1]]
+            relevant = self.labels[cut.order[cut.starts[:-1]]] > 0.0
+            if self.chosen.label_ties == "error" and np.any((sizes > 1) & (first < k) & relevant):
+                raise DataError(
+                    f"Equal labels among the first {k} documents of a query, and label_ties is 'error'; give a full "
+                    "order, or use label_ties='extend' or 'stable'."
+                )
+            place = np.repeat(first, sizes)
+        at = np.maximum(2.0 ** (k - np.arange(len(self.discounts))) - 1.0, 0.0)
+        gain = np.empty(len(place))
+        gain[cut.order] = np.where(self.labels[cut.order] > 0.0, at[place], 0.0)
+        return gain, gain / 2.0**k
+
+    def sums(self, gain: FloatArray, weights: FloatArray, ideal: bool = False) -> Sums:
+        """Expected sums of gain times weight up to the positions 0..n of every query, end to end.
+
+        The second are the largest that any order reaches; they are empty where nobody asks for the `ideal`.
+        """
+        total = len(gain) + len(self.sizes)
+        found, best = np.empty(total), np.empty(total if ideal else 0)
+        chunks = chunk_queries(self.offsets)
+        map_chunks(lambda _, chunk: _cumulate(*chunk, self.ranking, gain, weights, found, best), chunks)
+        return found, best
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """Where the sums of queries start."""
+        return self.offsets[:-1] + np.arange(len(self.sizes))
+
+    def cut(self, k: int) -> IntArray:
+        """Where the sums up to position k of queries are, or the last ones; 0 is the last."""
+        return self.starts + np.minimum(k or self.sizes, self.sizes)
+
+
+def as_number(empty: Any) -> float:
+    """The value of a query without a relevant document; NaN is one that is skipped."""
+    return math.nan if empty == "skip" else float(empty)
+
+
+def exponential_gain(labels: FloatArray) -> FloatArray:
+    """2^r - 1; negative grades gain 0."""
+    highest = float(labels.max(initial=0.0))
+    if highest > _LARGEST_EXPONENT:
+        raise DataError(
+            f"The highest label is {highest:g}, too large for the gain 2^r - 1; use gain='linear', or the kappa "
+            "metrics for labels that are positions."
+        )
+    positive = np.maximum(labels, 0.0)
+    whole = positive.astype(np.int64)
+    if np.array_equal(whole, positive):  # grades are whole numbers nearly always, and a table is three times as fast
+        return np.asarray((np.exp2(np.arange(highest + 1.0)) - 1.0)[whole])
+    return np.asarray(np.exp2(positive) - 1.0)
+
+
+def discounts(n: int, rule: str) -> FloatArray:
+    """Discount of the positions 1..n.
+
+    >>> discounts(4, "letor").tolist()
+    [1.0, 1.0, 0.6309297535714575, 0.5]
+    """
+    position = np.arange(1.0, n + 1.0)
+    if rule == "log2":
+        return np.asarray(1.0 / np.log2(position + 1.0))
+    return np.asarray(1.0 / np.log2(np.maximum(position, 2.0)))
+
+
+def _document_order(document_ids: NDArray[np.generic] | None, offsets: IntArray) -> IntArray:
+    """Rows of every query by document id as text, larger ids first, as trec_eval breaks ties."""
+    if document_ids is None:
+        raise DataError("ties='docid' needs document ids, and the data have none; use another rule for ties.")
+    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    _, rank = np.unique(document_ids.astype(str), return_inverse=True)
+    return np.lexsort((-rank, query)).astype(np.int64)
+
+
+@kernel
+def _cumulate(first, last, ranking, gain, weights, sums, best):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        ranked, base = ranked_query(ranking, q), ranking.offsets[q]
+        at = base + q
+        sums[at] = 0.0
+        for b in range(len(ranked.blocks) - 1):
+            start, stop = ranked.blocks[b], ranked.blocks[b + 1]
+            if stop - start == 1:
+                sums[at + stop] = sums[at + start] + gain[base + ranked.order[start]] * weights[start]
+                continue
+            total = 0.0
+            for i in range(start, stop):
+                total += gain[base + ranked.order[i]]
+            mean = total / (stop - start)
+            for i in range(start, stop):
+                sums[at + i + 1] = sums[at + i] + mean * weights[i]
+        for i in range(ranked.retrieved, ranked.n):
+            sums[at + i + 1] = sums[at + i]
+        if len(best):
+            best[at] = 0.0
+            for i in range(ranked.n):
+                best[at + i + 1] = best[at + i] + gain[base + ranked.ideal[i]] * weights[i]
