@@ -13,8 +13,7 @@ from pyarrow import parquet
 
 import luce
 from luce.clicks import examination, read
-from luce.clicks.log_files import as_columns
-from luce.clicks.simulation import production, simulate_counts, simulate_sessions
+from luce.clicks.simulation import as_columns, production, simulate_counts, simulate_sessions
 
 SESSIONS = 100_000
 COPIES = 10

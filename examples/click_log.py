@@ -3,8 +3,7 @@
 import numpy as np
 
 import luce
-from luce.clicks.log_files import as_columns
-from luce.clicks.simulation import production, simulate_sessions, weak_rankers
+from luce.clicks.simulation import as_columns, production, simulate_sessions, weak_rankers
 from luce.data.simulate import simulate
 
 rng = np.random.default_rng(0)

@@ -28,10 +28,10 @@ from kit.clicks_page import ETAS, RIVAL, SETS, SIZES, page
 import luce
 from luce.clicks import ClickCounts, Clicks, examination, guarded, pairs, read
 from luce.clicks.examination import KINDS, Users
-from luce.clicks.log_files import as_columns
 from luce.clicks.simulation import (
     Production,
     SessionRows,
+    as_columns,
     production,
     simulate_counts,
     simulate_sessions,

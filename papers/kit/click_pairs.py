@@ -11,8 +11,7 @@ import numpy as np
 import luce
 from kit.crossfit import Entry, best_of_grid
 from luce.clicks import examination, pairs, read
-from luce.clicks.log_files import as_columns
-from luce.clicks.simulation import production, simulate_sessions, weak_rankers
+from luce.clicks.simulation import as_columns, production, simulate_sessions, weak_rankers
 from luce.experiments.folds import Fold
 
 __all__ = ["LEARNED", "SESSIONS", "from_clicks"]

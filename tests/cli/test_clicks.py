@@ -11,8 +11,7 @@ import pytest
 import luce
 from luce.cli.click_options import ClickOptions, with_click_loss
 from luce.cli.train_options import What
-from luce.clicks.log_files import write_log
-from luce.clicks.simulation import production, simulate_sessions
+from luce.clicks.simulation import production, simulate_sessions, write_log
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,7 @@ from pyarrow import parquet
 import luce
 from luce.clicks import click_rate, evaluate, examination, given_examination, guarded, interleaving, pairs, read
 from luce.clicks.examination import Users
-from luce.clicks.log_files import as_columns
-from luce.clicks.simulation import production, simulate_sessions
+from luce.clicks.simulation import as_columns, production, simulate_sessions
 from luce.data.table import Table
 from luce.errors import DataError, SettingError
 
@@ -343,7 +342,7 @@ def test_bad_settings(tmp_path):
         ({"last_position": 0}, "last_position is 0"),
         ({"events": "events.jsonl", "document": "sku"}, "name their columns themselves"),
         ({"first_position": 2}, "1 or 0"),
-        ({"repeated": "last"}, "'error' or 'first'"),
+        ({"repeated": "last"}, "one of error, first"),
         ({"max_clicks": 0}, "at least 1"),
     ):
         with pytest.raises(SettingError, match=message):

@@ -9,18 +9,9 @@ import pytest
 
 import luce
 from luce.clicks import examination, given_examination, pairs, read
-from luce.clicks.choice import (
-    _Problem,
-    cell_matrix,
-    clustered,
-    combined,
-    conditional_derivatives,
-    joint_derivatives,
-    places_of,
-)
+from luce.clicks.choice import Choices, clustered, combined, places_of
 from luce.clicks.examination import Users, _together, attraction
-from luce.clicks.log_files import as_columns
-from luce.clicks.simulation import production, simulate_counts, simulate_sessions
+from luce.clicks.simulation import as_columns, production, simulate_counts, simulate_sessions
 from luce.errors import DataError, SettingError
 
 SHOWN = 5
@@ -46,27 +37,17 @@ def draw(data: luce.Groups, seed: int, sessions: int = 6000, users: Users | None
     return simulate_counts(data, made(data, **options), np.random.default_rng(seed), sessions=sessions, users=users)
 
 
-def test_conditional_derivatives(data):
+@pytest.mark.parametrize("joint", [False, True])
+def test_derivatives(data, joint):
     counts = draw(data, 0).by_position()
-    places = places_of(counts)
-    shown, clicked = (cell_matrix(counts, places, values) for values in (counts.shown, counts.clicked))
-    z = np.random.default_rng(0).normal(size=SHOWN)
-    _, score, hessian, _ = conditional_derivatives(z, shown, clicked)
-    for k, e in enumerate(np.eye(SHOWN) * 1e-5):
-        up, down = (conditional_derivatives(z + s * e, shown, clicked) for s in (1, -1))
-        assert (up[0] - down[0]) / 2e-5 == pytest.approx(score[k], rel=1e-5, abs=1e-4)
-        np.testing.assert_allclose((up[1] - down[1]) / 2e-5, -hessian[k], rtol=1e-5, atol=1e-4)
-
-
-def test_joint_derivatives(data):
-    counts = draw(data, 0).by_position()
-    problem = _Problem(counts, places_of(counts), data.X[counts.rows_in(data)].astype(float))
-    vector = np.random.default_rng(0).normal(0, 0.5, SHOWN + 2)
-    _, score, hessian, _ = joint_derivatives(vector[:SHOWN], vector[SHOWN:], problem)
-    for k, e in enumerate(np.eye(SHOWN + 2) * 1e-5):
-        up, down = (joint_derivatives((vector + s * e)[:SHOWN], (vector + s * e)[SHOWN:], problem) for s in (1, -1))
-        assert (up[0] - down[0]) / 2e-5 == pytest.approx(score[k], rel=1e-5, abs=1e-3)
-        np.testing.assert_allclose((up[1] - down[1]) / 2e-5, -hessian[k], rtol=1e-5, atol=1e-3)
+    X = data.X[counts.rows_in(data)].astype(float) if joint else None
+    choices = Choices(counts, places_of(counts), X)
+    vector = np.random.default_rng(0).normal(0, 0.5 if joint else 1.0, SHOWN + 2 * joint)
+    found, atol = choices.derivatives(vector), 1e-3 if joint else 1e-4
+    for k, e in enumerate(np.eye(len(vector)) * 1e-5):
+        up, down = (choices.derivatives(vector + s * e) for s in (1, -1))
+        assert (up.value - down.value) / 2e-5 == pytest.approx(found.score[k], rel=1e-5, abs=atol)
+        np.testing.assert_allclose((up.score - down.score) / 2e-5, -found.hessian[k], rtol=1e-5, atol=atol)
 
 
 def test_the_score_has_mean_zero_at_the_truth(data):
@@ -74,9 +55,7 @@ def test_the_score_has_mean_zero_at_the_truth(data):
     counts = draw(data, 1).by_position()
     gamma = attraction(data.y)[counts.rows_in(data)][counts.document]
     mean = replace(counts, clicked=counts.shown * gamma / counts.position)
-    places = places_of(mean)
-    shown, clicked = (cell_matrix(mean, places, values) for values in (mean.shown, mean.clicked))
-    np.testing.assert_allclose(conditional_derivatives(TRUTH, shown, clicked)[1], 0, atol=1e-9)
+    np.testing.assert_allclose(Choices(mean, places_of(mean)).derivatives(TRUTH).score, 0, atol=1e-9)
     np.testing.assert_allclose(np.log(examination(mean).theta), TRUTH, atol=1e-6)
 
 

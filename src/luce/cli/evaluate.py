@@ -15,7 +15,6 @@ from luce.cli.options import flag
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
-    from luce.clicks import ClickEvaluation
     from luce.data.comparisons import Comparisons
     from luce.metrics import Conventions, Evaluation
     from luce.metrics.catalog import Metric
@@ -69,28 +68,15 @@ def evaluate_clicks(
         most_unseen=log.most_unseen,
         missing=log.missing_documents,
     )
-    machine = {
-        "sessions": found.sessions,
-        "level": found.level,
-        "rows": found.rows,
-        "unseen": found.unseen,
-        "least_rho": found.least_rho,
-        "examination": {
-            "method": seen.method,
-            "largest_standard_error": float(seen.standard_error.max()),
-            "notes": list(seen.notes),
-        },
+    machine = found.as_dict()
+    machine["examination"] = {
+        "method": seen.method,
+        "largest_standard_error": float(seen.standard_error.max()),
+        "notes": list(seen.notes),
     }
-    report.result(_table(found), machine)
+    report.result(found, machine)
     unseen = ", ".join(f"{share:.1%} of {name}" for name, share in found.unseen.items())
     report.say(f"Weight on documents that were never shown: {unseen}; least examination {found.least_rho:.3g}.")
-
-
-def _table(found: ClickEvaluation) -> Any:
-    header = ["metric", "estimator", "model", "95% from", "to", "shown", "difference", "95% from", "to"]
-    keys = ["metric", "estimator", "value", "low", "high", "production_value", "difference"]
-    keys += ["difference_low", "difference_high"]
-    return table(f"{found.sessions:,.0f} sessions", header, [[row[key] for key in keys] for row in found.rows])
 
 
 @dataclass(frozen=True)

@@ -237,8 +237,7 @@ def simulate_clicks(
 
     import luce
     from luce.clicks.examination import Users, attraction
-    from luce.clicks.log_files import check_log_output, write_log
-    from luce.clicks.simulation import production, simulate_counts, simulate_sessions
+    from luce.clicks.simulation import check_log_output, production, simulate_counts, simulate_sessions, write_log
     from luce.data.named_rows import NO_IDS
     from luce.errors import DataError, SettingError
 

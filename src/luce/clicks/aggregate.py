@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,49 +16,37 @@ from luce.types import FloatArray, IntArray
 _SPREAD = np.uint64(0xBF58476D1CE4E5B9)
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows of a log as numbers; a session is a hash, `position=None` means the order of the rows."""
+class Rows(NamedTuple):
+    """Rows of a log as numbers, an array a column.
 
-    session: NDArray[np.uint64]
+    A session is a hash, None where every row stands alone; `position=None` means the order of the rows.
+    """
+
+    session: NDArray[np.uint64] | None
     query: IntArray
     document: IntArray
     position: IntArray | None
     clicked: FloatArray
     propensity: FloatArray | None
-    alone: bool
-    names: Any
 
-    def __len__(self) -> int:
-        return len(self.session)
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.query)
 
     def take(self, index: Any) -> Rows:
         """Some of the rows."""
-        return replace(
-            self,
-            session=self.session[index],
-            query=self.query[index],
-            document=self.document[index],
-            position=None if self.position is None else self.position[index],
-            clicked=self.clicked[index],
-            propensity=None if self.propensity is None else self.propensity[index],
-        )
+        return Rows(*(None if column is None else column[index] for column in self))  # type: ignore[arg-type]
 
     @staticmethod
     def joined(parts: list[Rows]) -> Rows:
         """One after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        fields = ("session", "query", "document", "position", "clicked", "propensity")
-        joint: dict[str, Any] = {
-            name: None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
-            for name in fields
-        }
-        return replace(parts[-1], **joint)
+        columns = zip(*parts, strict=True)
+        return Rows(*(None if each[0] is None else np.concatenate(each) for each in columns))  # type: ignore[arg-type]
 
     def of_part(self, part: int, parts: int) -> Rows:
         """The sessions of one of several parts, which are equally large but for chance."""
-        if parts == 1:
+        if parts == 1 or self.session is None:
             return self
         with np.errstate(over="ignore"):
             spread = (self.session * _SPREAD) >> np.uint64(40)
@@ -68,14 +56,22 @@ class Rows:
     def sorted_by_session(cls, parts: list[Rows]) -> Rows:
         """All rows, those of a session side by side, in their order."""
         rows = cls.joined(parts)
+        assert rows.session is not None
         return rows.take(np.lexsort((rows.query, rows.session)))
+
+
+class Named(Protocol):
+    """Numbers of queries and documents by their names, for messages and results."""
+
+    queries: dict[str, int]
+    documents: dict[str, int]
 
 
 class Aggregator:
     """Adds up rows; a session that a batch cuts waits for its rest."""
 
     def __init__(
-        self, *, max_clicks: int | None, keep_first: bool, with_pairs: bool, last_position: int | None
+        self, names: Named, max_clicks: int | None, keep_first: bool, last_position: int | None, *, with_pairs: bool
     ) -> None:
         self.max_clicks, self.keep_first, self.with_pairs = max_clicks, keep_first, with_pairs
         self.last_position = last_position
@@ -86,17 +82,16 @@ class Aggregator:
         self._sessions = np.zeros(0)
         self._met = MetSessions()
         self._merged_rows = self._merged_clicks = self._robots = self._robot_clicks = self._repeated = self._below = 0
-        self._names: Any = None
+        self._names = names
         self._alone = False
 
     def add(self, rows: Rows) -> None:
         """Count whole sessions, keep the last one."""
-        if self._waiting is not None:
-            rows = Rows.joined([self._waiting, rows])
-        if rows.alone:
-            self._waiting = None
+        if rows.session is None:
             self._count(rows)
             return
+        if self._waiting is not None:
+            rows = Rows.joined([self._waiting, rows])
         first = _starts(rows)[-1]
         self._waiting = rows.take(slice(first, None))
         if first:
@@ -117,106 +112,94 @@ class Aggregator:
         self._met.close()
 
     def _count(self, rows: Rows) -> None:
-        self._names, self._alone = rows.names, rows.alone
-        starts = np.arange(len(rows)) if rows.alone else _starts(rows)
-        if not rows.alone:
+        self._alone = rows.session is None
+        starts = _starts(rows)
+        if rows.session is not None:
             with np.errstate(over="ignore"):
                 mixed = rows.session[starts] * _SPREAD + rows.query[starts].astype(np.uint64)
             self._met.add(mixed)
-        run = np.zeros(len(rows), dtype=np.int64)
-        run[starts[1:]] = 1
-        run = np.cumsum(run)
-        if rows.position is None:
-            rows = replace(rows, position=np.arange(len(rows)) - starts[run] + 1)
-        assert rows.position is not None
-        if not rows.alone:
-            rows, run = self._tidy(rows, run)
-        assert rows.position is not None
+        run = _runs(starts, rows.size)
+        position = np.arange(rows.size) - starts[run] + 1 if rows.position is None else rows.position
+        if not self._alone:
+            rows, position, run = self._tidy(rows, position, run)
         if self.last_position is not None:
-            keep = rows.position <= self.last_position
+            keep = position <= self.last_position
             self._below += int((~keep).sum())
-            rows, run = rows.take(keep), run[keep]
-        if not len(rows):
+            rows, position, run = rows.take(keep), position[keep], run[keep]
+        if not rows.size:
             return
-        assert rows.position is not None
         starts = np.flatnonzero(np.diff(run, prepend=-1))
-        run = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
-        after = np.zeros(len(rows), dtype=np.int64) if rows.alone else _last_click(rows, starts[run])
+        run = _runs(starts, rows.size)
+        after = np.zeros(rows.size, dtype=np.int64) if self._alone else _last_click(rows, position, starts[run])
         self._add_sessions(rows, starts)
-        sums = [np.ones(len(rows)), rows.clicked]
+        sums = [np.ones(rows.size), rows.clicked]
         if rows.propensity is not None:
             inverse = 1.0 / rows.propensity
             sums += [inverse, inverse**2, rows.clicked * inverse, rows.clicked * inverse**2]
-        self._cells.add(np.column_stack([rows.query, rows.document, rows.position, after]), np.column_stack(sums))
-        if self.with_pairs and not rows.alone:
-            for name, keys in _pair_keys(rows, run, starts).items():
+        self._cells.add(np.column_stack([rows.query, rows.document, position, after]), np.column_stack(sums))
+        if self.with_pairs and not self._alone:
+            for name, keys in _pair_keys(rows, position, run, starts).items():
                 self._pairs[name].add(keys, np.ones((len(keys), 1)))
 
-    def _tidy(self, rows: Rows, run: IntArray) -> tuple[Rows, IntArray]:
+    def _tidy(self, rows: Rows, position: IntArray, run: IntArray) -> tuple[Rows, IntArray, IntArray]:
         """Sorted by position; equal rows merged, robots out, and what contradicts itself refused."""
-        assert rows.position is not None
-        if np.any((np.diff(run) == 0) & (np.diff(rows.position) < 0)):
-            order = np.lexsort((rows.position, run))
-            rows, run = rows.take(order), run[order]
-        assert rows.position is not None
-        same = (np.diff(run) == 0) & (np.diff(rows.position) == 0)
+        if np.any((np.diff(run) == 0) & (np.diff(position) < 0)):
+            order = np.lexsort((position, run))
+            rows, position, run = rows.take(order), position[order], run[order]
+        same = (np.diff(run) == 0) & (np.diff(position) == 0)
         if same.any():
-            rows, run = self._merge(rows, run, same)
-        rows, run = self._without_repeated(rows, run)
+            firsts = np.flatnonzero(np.append(True, ~same))
+            rows, position, run = self._merged(rows, position, same, firsts), position[firsts], run[firsts]
+        keep = self._not_repeated(rows, run)
         if self.max_clicks is not None:
-            clicks = np.bincount(run, rows.clicked)
+            clicks = np.bincount(run, rows.clicked * keep)
             robot = clicks > self.max_clicks
             self._robots += int(robot.sum())
             self._robot_clicks += int(clicks[robot].sum())
-            keep = ~robot[run]
-            rows, run = rows.take(keep), run[keep]
-        return rows, run
+            keep &= ~robot[run]
+        return (rows, position, run) if keep.all() else (rows.take(keep), position[keep], run[keep])
 
-    def _merge(self, rows: Rows, run: IntArray, same: NDArray[np.bool_]) -> tuple[Rows, IntArray]:
-        assert rows.position is not None
+    def _merged(self, rows: Rows, position: IntArray, same: NDArray[np.bool_], firsts: IntArray) -> Rows:
         differ = same & (np.diff(rows.document) != 0)
         if differ.any():
             at = int(np.flatnonzero(differ)[0])
             raise DataError(
                 f"Documents {self._document(rows, at)} and {self._document(rows, at + 1)} have the same position, "
-                f"{rows.position[at]}, in one session of query {self._query(rows, at)}; a position shows one document: "
+                f"{position[at]}, in one session of query {self._query(rows, at)}; a position shows one document: "
                 "give the column that tells impressions apart as session= (luce clicks --session)."
             )
         differ = same & (np.diff(rows.propensity) != 0) if rows.propensity is not None else differ
         if differ.any():
             at = int(np.flatnonzero(differ)[0])
             raise DataError(
-                f"Document {self._document(rows, at)} has two propensities at position {rows.position[at]} of one "
+                f"Document {self._document(rows, at)} has two propensities at position {position[at]} of one "
                 f"session of query {self._query(rows, at)}; it was shown there with one: mend the log."
             )
         self._merged_rows += int(same.sum())
         self._merged_clicks += int((same & (np.diff(rows.clicked) != 0)).sum())
-        firsts = np.flatnonzero(np.append(True, ~same))
-        clicked = np.maximum.reduceat(rows.clicked, firsts)
-        return replace(rows.take(firsts), clicked=clicked), run[firsts]
+        return rows.take(firsts)._replace(clicked=np.maximum.reduceat(rows.clicked, firsts))
 
-    def _without_repeated(self, rows: Rows, run: IntArray) -> tuple[Rows, IntArray]:
+    def _not_repeated(self, rows: Rows, run: IntArray) -> NDArray[np.bool_]:
+        """Which rows are the first of their document in their session."""
+        keep = np.ones(rows.size, dtype=bool)
         order = np.lexsort((rows.document, run))
-        again = np.flatnonzero((np.diff(run[order]) == 0) & (np.diff(rows.document[order]) == 0))
-        if not len(again):
-            return rows, run
-        if not self.keep_first:
-            at = int(order[again[0] + 1])
+        again = order[np.flatnonzero((np.diff(run[order]) == 0) & (np.diff(rows.document[order]) == 0)) + 1]
+        if len(again) and not self.keep_first:
+            at = int(again[0])
             raise DataError(
                 f"Document {self._document(rows, at)} stands twice in one session of query {self._query(rows, at)}; "
                 "a session shows it once: mend the log, or keep the upper one by repeated='first' (luce clicks "
                 "--repeated first)."
             )
         self._repeated += len(again)
-        keep = np.ones(len(rows), dtype=bool)
-        keep[order[again + 1]] = False
-        return rows.take(keep), run[keep]
+        keep[again] = False
+        return keep
 
     def _document(self, rows: Rows, at: int) -> str:
-        return repr(str(rows.names.documents.texts[rows.document[at]]))
+        return repr(list(self._names.documents)[rows.document[at]])
 
     def _query(self, rows: Rows, at: int) -> str:
-        return repr(str(rows.names.queries.texts[rows.query[at]]))
+        return repr(list(self._names.queries)[rows.query[at]])
 
     def _add_sessions(self, rows: Rows, starts: IntArray) -> None:
         count = np.bincount(rows.query[starts]).astype(np.float64)
@@ -236,9 +219,9 @@ class Aggregator:
         firsts = np.flatnonzero(new)
         queries, sizes = np.unique(query[firsts], return_counts=True)
         counts = ClickCounts(
-            query_ids=self._names.queries.texts[queries],
+            query_ids=np.array(list(self._names.queries), dtype=object)[queries],
             offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            document_ids=self._names.documents.texts[document[firsts]],
+            document_ids=np.array(list(self._names.documents), dtype=object)[document[firsts]],
             sessions=self._sessions[queries],
             document=number,
             position=table[:, 2].astype(np.int64),
@@ -302,23 +285,28 @@ class Aggregator:
 
 def _starts(rows: Rows) -> IntArray:
     """Where sessions start: the session or the query is another one than in the row before."""
+    if rows.session is None:
+        return np.arange(rows.size)
     new = (rows.session[1:] != rows.session[:-1]) | (rows.query[1:] != rows.query[:-1])
     return np.flatnonzero(np.append(True, new))
 
 
-def _last_click(rows: Rows, start: IntArray) -> IntArray:
+def _runs(starts: IntArray, size: int) -> IntArray:
+    """Which of the runs that begin at `starts` every row is in."""
+    return np.repeat(np.arange(len(starts)), np.diff(np.append(starts, size)))
+
+
+def _last_click(rows: Rows, position: IntArray, start: IntArray) -> IntArray:
     """The position of the last click above each row, 0 where there is none; its session begins at row `start`."""
-    assert rows.position is not None
-    index = np.arange(len(rows))
+    index = np.arange(rows.size)
     last = np.maximum.accumulate(np.where(rows.clicked > 0, index, -1))
     above = np.append(-1, last[:-1])
-    return np.where(above >= start, rows.position[np.maximum(above, 0)], 0)
+    return np.where(above >= start, position[np.maximum(above, 0)], 0)
 
 
-def _pair_keys(rows: Rows, run: IntArray, starts: IntArray) -> dict[str, IntArray]:
+def _pair_keys(rows: Rows, position: IntArray, run: IntArray, starts: IntArray) -> dict[str, IntArray]:
     """(query, clicked, at, other) for a click beside what was shown, (query, first, at, second, at) for two clicks."""
-    assert rows.position is not None
-    longest = int(np.diff(np.append(starts, len(rows))).max(initial=0))
+    longest = int(np.diff(np.append(starts, rows.size)).max(initial=0))
     shown, both = [np.empty((0, 4), dtype=np.int64)], [np.empty((0, 5), dtype=np.int64)]
     clicked = rows.clicked > 0
     for lag in range(1, longest):
@@ -326,12 +314,10 @@ def _pair_keys(rows: Rows, run: IntArray, starts: IntArray) -> dict[str, IntArra
         for one, other in ((upper, upper + lag), (upper + lag, upper)):
             at = clicked[one]
             a, b = one[at], other[at]
-            shown.append(np.column_stack([rows.query[a], rows.document[a], rows.position[a], rows.document[b]]))
+            shown.append(np.column_stack([rows.query[a], rows.document[a], position[a], rows.document[b]]))
         a = upper[clicked[upper] & clicked[upper + lag]]
         b = a + lag
         swap = rows.document[a] > rows.document[b]
         a, b = np.where(swap, b, a), np.where(swap, a, b)
-        both.append(
-            np.column_stack([rows.query[a], rows.document[a], rows.position[a], rows.document[b], rows.position[b]])
-        )
+        both.append(np.column_stack([rows.query[a], rows.document[a], position[a], rows.document[b], position[b]]))
     return {"with_shown": np.concatenate(shown), "both": np.concatenate(both)}

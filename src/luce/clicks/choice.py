@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -123,6 +124,12 @@ def linked(counts: ClickCounts, places: Places) -> tuple[list[IntArray], str]:
 _LEAST_CLUSTERS = 50
 
 
+def _members(offsets: IntArray) -> sparse.csr_array:
+    """(groups, documents) with 1 where a document belongs to a group: sums over groups."""
+    n = int(offsets[-1])
+    return sparse.csr_array((np.ones(n), np.arange(n), offsets), shape=(len(offsets) - 1, n))
+
+
 def sandwich(
     bread: FloatArray, scores: sparse.csr_array | FloatArray, counts: ClickCounts, model: FloatArray
 ) -> tuple[FloatArray, str]:
@@ -130,11 +137,7 @@ def sandwich(
 
     `scores` has a row a document; with few documents, too, the covariance `model` of independent clicks is taken.
     """
-    of_query = sparse.csr_array(
-        (np.ones(counts.n_documents), np.arange(counts.n_documents), counts.offsets),
-        shape=(counts.n_queries, counts.n_documents),
-    )
-    for name, rows in (("queries", of_query @ scores), ("documents", scores)):
+    for name, rows in (("queries", _members(counts.offsets) @ scores), ("documents", scores)):
         dense: FloatArray = rows.toarray() if isinstance(rows, sparse.csr_array) else np.asarray(rows)
         clusters = int((np.abs(dense).sum(axis=1) > 0).sum())
         if clusters >= max(_LEAST_CLUSTERS, 3 * bread.shape[0]):
@@ -176,8 +179,43 @@ class Estimate(NamedTuple):
         return cls(float(value), float(standard_error), float(value - width), float(value + width))
 
 
+class Derivatives(NamedTuple):
+    """A log-likelihood, its score, the Hessian of its negative, and what else was found on the way."""
+
+    value: float
+    score: FloatArray
+    hessian: FloatArray
+    means: Any = None
+
+
+_ROUNDS = 100
+_STUCK = "Examination did not converge; the log has too few clicks in some positions: give a longer one."
+_LONGEST = 2.0
+"""Of a step: far from the optimum Newton's would overshoot without bound."""
+
+
+def _greatest(
+    derivatives: Callable[[FloatArray], Derivatives], vector: FloatArray, free: slice, tolerance: float
+) -> tuple[FloatArray, Derivatives]:
+    """Newton's method: where a likelihood is greatest, and its derivatives there; what is not `free` stays."""
+    now = derivatives(vector)
+    for _ in range(_ROUNDS):
+        step = np.zeros(len(vector))
+        step[free] = np.linalg.lstsq(now.hessian[free, free], now.score[free])[0]
+        step *= min(1.0, _LONGEST / max(float(np.abs(step).max()), 1e-300))
+        if float(now.score @ step) < tolerance:
+            return vector, now
+        scale = 1.0
+        while (tried := derivatives(vector + scale * step)).value < now.value - 1e-12 * abs(now.value):
+            scale /= 2
+            if scale < 1e-9:
+                raise DataError(_STUCK)
+        vector, now = vector + scale * step, tried
+    raise DataError(_STUCK)
+
+
 _RIDGE = 1.0
-_STEPS = 50
+"""Precision of the weights of standardised features, in units of one click's information."""
 
 
 def cross_fitted(data: Groups, clicks: FloatArray, exposure: FloatArray) -> FloatArray:
@@ -200,36 +238,110 @@ def cross_fitted(data: Groups, clicks: FloatArray, exposure: FloatArray) -> Floa
 
 def poisson_regression(X: FloatArray, clicks: FloatArray, exposure: FloatArray) -> FloatArray:
     """Weights that maximise sum C f - E e^f - ridge/2 |w|^2; the first column of X is the constant, not penalised."""
-    weights = np.zeros(X.shape[1])
-    weights[0] = np.log(clicks.sum() / exposure.sum())
-    penalty = np.full(len(weights), _RIDGE)
+    first = np.zeros(X.shape[1])
+    first[0] = np.log(clicks.sum() / exposure.sum())
+    penalty = np.full(len(first), _RIDGE)
     penalty[0] = 0.0
 
-    def value(at: FloatArray) -> float:
-        f = X @ at
-        return float(clicks @ f - exposure @ np.exp(np.minimum(f, 50.0)) - 0.5 * penalty @ at**2)
+    def derivatives(weights: FloatArray) -> Derivatives:
+        f = X @ weights
+        mean = exposure * np.exp(np.minimum(f, 50.0))
+        value = float(clicks @ f - mean.sum() - 0.5 * penalty @ weights**2)
+        hessian = (X.T * mean) @ X + np.diag(penalty + 1e-9)
+        return Derivatives(value, (clicks - mean) @ X - penalty * weights, hessian)
 
-    now = value(weights)
-    for _ in range(_STEPS):
-        mean = exposure * np.exp(np.minimum(X @ weights, 50.0))
-        score = (clicks - mean) @ X - penalty * weights
-        step = np.linalg.solve((X.T * mean) @ X + np.diag(penalty + 1e-9), score)
-        if score @ step < 1e-8 * max(float(clicks.sum()), 1.0):
-            break
-        scale = 1.0
-        while (then := value(weights + scale * step)) < now and scale > 1e-6:
-            scale /= 2
-        weights, now = weights + scale * step, then
-    return weights
+    return _greatest(derivatives, first, slice(None), 1e-8 * max(float(clicks.sum()), 1.0))[0]
+
+
+class ChoiceFit(NamedTuple):
+    """log theta (the first place 0), its covariance, what that is made of, and the influence of a click in a cell."""
+
+    log_theta: FloatArray
+    covariance: FloatArray
+    errors: str
+    influence: FloatArray
+    trust: FloatArray | None = None
+
+
+class Choices:
+    """Clicks as choices among the cells of a group: cell (d, k) is chosen with weight N_dk exp(z_k + w'x_d).
+
+    A group is a document, whose attraction drops out and which needs no features (conditional choice), or the documents
+    of a query (joint choice): documents `offsets[g]:offsets[g + 1]`.
+    """
+
+    def __init__(self, counts: ClickCounts, places: Places, X: FloatArray | None = None) -> None:
+        n = counts.n_documents
+        self.counts, self.places = counts, places
+        self.X = np.zeros((n, 0)) if X is None else X
+        self.offsets = np.arange(n + 1) if X is None else counts.offsets
+        self.shown = cell_matrix(counts, places, counts.shown)
+        self.clicked = cell_matrix(counts, places, counts.clicked)
+        self.by_document = np.asarray(self.clicked.sum(axis=1)).ravel()
+        self.by_place = np.asarray(self.clicked.sum(axis=0)).ravel()
+        self.members = _members(self.offsets)
+        self.clicks = self.members @ self.by_document
+        """Of every group."""
+
+    def spread(self, of_group: FloatArray) -> FloatArray:
+        """A value a group as one a document."""
+        return np.repeat(of_group, np.diff(self.offsets))
+
+    def derivatives(self, vector: FloatArray) -> Derivatives:
+        """In (z, w), with the ridge; and the chances of the cells and the means of places and features by group."""
+        X, clicks, n = self.X, self.clicks, len(self.places)
+        z, w = vector[:n], vector[n:]
+        f = X @ w
+        top = np.maximum.reduceat(f, self.offsets[:-1])
+        weight = sparse.csr_array(
+            sparse.diags_array(np.exp(f - self.spread(top))) @ self.shown @ sparse.diags_array(np.exp(z))
+        )
+        total = self.members @ np.asarray(weight.sum(axis=1)).ravel()
+        total = np.where(total > 0, total, 1.0)
+        chances = weight.copy()
+        # Divided one by one, so that the only cell of a group has a chance of 1 to the bit.
+        chances.data = weight.data / np.repeat(self.spread(total), np.diff(weight.indptr))
+        document = np.asarray(chances.sum(axis=1)).ravel()
+        mean_place, mean_x = self.members @ chances, self.members @ (document[:, None] * X)
+        expected = document * self.spread(clicks)
+        by_place = np.asarray(clicks @ mean_place).ravel()
+        value = self.by_place @ z + self.by_document @ f - clicks @ (np.log(total) + top) - 0.5 * _RIDGE * w @ w
+        score = np.concatenate([self.by_place - by_place, (self.by_document - expected) @ X - _RIDGE * w])
+        weighted = sparse.diags_array(clicks) @ mean_place
+        zz = np.diag(by_place) - (mean_place.T @ weighted).toarray()
+        zw = (sparse.diags_array(self.spread(clicks)) @ chances).T @ X - weighted.T @ mean_x
+        ww = X.T @ (expected[:, None] * X) - mean_x.T @ (clicks[:, None] * mean_x)
+        hessian = np.block([[zz, zw], [zw.T, ww + _RIDGE * np.eye(len(w))]])
+        return Derivatives(float(value), score, hessian, (chances, mean_place, mean_x))
+
+    def fit(self) -> ChoiceFit:
+        """Newton's method on (z, w), with a covariance that does not trust the model's own variance."""
+        n, start = len(self.places), np.zeros(len(self.places) + self.X.shape[1])
+        enough = _TOLERANCE * max(float(self.by_document.sum()), 1.0)
+        vector, found = _greatest(self.derivatives, start, slice(1, None), enough)
+        bread = _inverse(found.hessian)
+        covariance, errors = sandwich(bread, self._scores(found.means[0]), self.counts, bread)
+        return ChoiceFit(vector[:n], covariance[:n, :n], errors, self._influence(found.means, bread[:, :n]))
+
+    def _scores(self, chances: sparse.csr_array) -> sparse.csr_array:
+        """What each document adds to the score."""
+        clicks = self.spread(self.clicks)
+        excess = self.by_document - clicks * np.asarray(chances.sum(axis=1)).ravel()
+        of_place = self.clicked - sparse.diags_array(clicks) @ chances
+        return sparse.csr_array(sparse.hstack([of_place, sparse.csr_array(excess[:, None] * self.X)]))
+
+    def _influence(self, means: tuple[sparse.csr_array, sparse.csr_array, FloatArray], bread: FloatArray) -> FloatArray:
+        """H^-1 times the score of one click in each cell, (e_k, x_d) less the means of its group; 0 if not used."""
+        n, used = len(self.places), self.places.of_cell >= 0
+        mean = means[1] @ bread[:n] + means[2] @ bread[n:]
+        own = self.X @ bread[n:]
+        document = self.counts.document[used]
+        found = np.zeros((len(self.counts.document), n))
+        found[used] = bread[self.places.of_cell[used]] + own[document] - mean[query_index(self.offsets)[document]]
+        return found
 
 
 _TOLERANCE = 1e-16
-_ROUNDS = 100
-_STUCK = "Examination did not converge; the log has too few clicks in some positions: give a longer one."
-_LONGEST = 2.0
-"""Of a step in log theta: far from the optimum Newton's would overshoot without bound."""
-
-
 _LEAST_INFORMATION = 1e-6
 """In clicks: with less, examination has no finite greatest likelihood, or any value would do."""
 
@@ -245,160 +357,13 @@ def _inverse(hessian: FloatArray) -> FloatArray:
     return bread
 
 
-class ChoiceFit(NamedTuple):
-    """log theta (the first place 0), its covariance, what that is made of, and the influence of a click in a cell."""
-
-    log_theta: FloatArray
-    covariance: FloatArray
-    errors: str
-    influence: FloatArray
-
-
-def conditional_derivatives(
-    log_theta: FloatArray, shown: sparse.csr_array, clicked: sparse.csr_array
-) -> tuple[float, FloatArray, FloatArray, sparse.csr_array]:
-    """Log-likelihood, score, Hessian of its negative, and the probabilities; counts are documents x places."""
-    total = np.asarray(clicked.sum(axis=1)).ravel()
-    weight = shown @ sparse.diags_array(np.exp(log_theta))
-    sums = np.asarray(weight.sum(axis=1)).ravel()
-    chances = sparse.csr_array(sparse.diags_array(1.0 / np.where(sums > 0, sums, 1.0)) @ weight)
-    weighted = sparse.csr_array(sparse.diags_array(total) @ chances)
-    by_place = np.asarray(weighted.sum(axis=0)).ravel()
-    score = np.asarray(clicked.sum(axis=0)).ravel() - by_place
-    hessian = np.diag(by_place) - (chances.T @ weighted).toarray()
-    value = float(np.asarray(clicked.sum(axis=0)).ravel() @ log_theta - total @ np.log(np.where(sums > 0, sums, 1.0)))
-    return value, score, hessian, chances
-
-
-def conditional_choice(counts: ClickCounts, places: Places) -> ChoiceFit:
-    """Newton's method on log theta, with a covariance that does not trust the model's own variance."""
-    shown = cell_matrix(counts, places, counts.shown)
-    clicked = cell_matrix(counts, places, counts.clicked)
-    # A document in one place only, or without a click, says nothing here.
-    informative = (np.diff(shown.indptr) > 1) & (np.asarray(clicked.sum(axis=1)).ravel() > 0)
-    at, clicks = shown[informative], clicked[informative]
-    log_theta = np.zeros(len(places))
-    value, score, hessian, _ = conditional_derivatives(log_theta, at, clicks)
-    for _ in range(_ROUNDS):
-        step = np.append(0.0, np.linalg.lstsq(hessian[1:, 1:], score[1:])[0])
-        step *= min(1.0, _LONGEST / max(float(np.abs(step).max()), 1e-300))
-        if float(score @ step) < _TOLERANCE * max(float(clicks.sum()), 1.0):
-            break
-        scale = 1.0
-        while True:
-            tried = conditional_derivatives(log_theta + scale * step, at, clicks)
-            if tried[0] >= value - 1e-12 * abs(value):
-                break
-            scale /= 2
-            if scale < 1e-9:
-                raise DataError(_STUCK)
-        log_theta = log_theta + scale * step
-        value, score, hessian, _ = tried
-    else:
-        raise DataError(_STUCK)
-    bread = _inverse(hessian)
-    total = np.asarray(clicked.sum(axis=1)).ravel()
-    everywhere = conditional_derivatives(log_theta, shown, clicked)[3]
-    scores = sparse.csr_array(clicked - sparse.diags_array(total) @ everywhere)
-    covariance, errors = sandwich(bread, scores, counts, bread)
-    return ChoiceFit(log_theta, covariance, errors, _influence(counts, places, everywhere, bread))
-
-
-def _influence(counts: ClickCounts, places: Places, chances: sparse.csr_array, bread: FloatArray) -> FloatArray:
-    """H^-1 (e_k - pi_d) for every cell (d, k); 0 for cells that are not used."""
-    used = places.of_cell >= 0
-    found = np.zeros((len(counts.document), len(places)))
-    mean = np.asarray(chances @ bread)
-    found[used] = bread[places.of_cell[used]] - mean[counts.document[used]]
-    return found
-
-
-_RIDGE_JOINT = 1.0
-"""Precision of the weights of standardised features, in units of one click's information."""
-
-
-class _Problem:
-    """Counts by document and place, and the features of the documents."""
-
-    def __init__(self, counts: ClickCounts, places: Places, X: FloatArray) -> None:
-        self.shown = cell_matrix(counts, places, counts.shown)
-        self.clicked = cell_matrix(counts, places, counts.clicked)
-        self.X, self.offsets = X, counts.offsets
-        self.in_query = sparse.csr_array(
-            (np.ones(counts.n_documents), np.arange(counts.n_documents), counts.offsets),
-            shape=(counts.n_queries, counts.n_documents),
-        )
-        self.by_document = np.asarray(self.clicked.sum(axis=1)).ravel()
-        self.by_place = np.asarray(self.clicked.sum(axis=0)).ravel()
-        self.by_query = self.in_query @ self.by_document
-
-
-def joint_derivatives(
-    z: FloatArray, w: FloatArray, problem: _Problem
-) -> tuple[float, FloatArray, FloatArray, tuple[sparse.csr_array, FloatArray, FloatArray]]:
-    """Log-likelihood, score and Hessian of its negative in (z, w), with the ridge; and the means of each query."""
-    f = problem.X @ w
-    sizes = np.diff(problem.offsets)
-    top = np.repeat(np.maximum.reduceat(f, problem.offsets[:-1]), sizes)
-    weight = sparse.csr_array(sparse.diags_array(np.exp(f - top)) @ problem.shown @ sparse.diags_array(np.exp(z)))
-    mass = np.asarray(weight.sum(axis=1)).ravel()
-    total = problem.in_query @ mass
-    safe = np.where(total > 0, total, 1.0)
-    chances = sparse.csr_array(sparse.diags_array(np.repeat(1.0 / safe, sizes)) @ weight)
-    document = np.asarray(chances.sum(axis=1)).ravel()
-    mean_place = (problem.in_query @ chances).toarray()
-    mean_x = problem.in_query @ (document[:, None] * problem.X)
-    clicks = problem.by_query
-    expected = document * np.repeat(clicks, sizes)
-    log_total = np.log(safe) + top[problem.offsets[:-1]]
-    value = problem.by_place @ z + problem.by_document @ f - clicks @ log_total - 0.5 * _RIDGE_JOINT * w @ w
-    score = np.concatenate(
-        [problem.by_place - clicks @ mean_place, (problem.by_document - expected) @ problem.X - _RIDGE_JOINT * w]
-    )
-    zw = (sparse.diags_array(np.repeat(clicks, sizes)) @ chances).T @ problem.X - mean_place.T @ (
-        clicks[:, None] * mean_x
-    )
-    zz = np.diag(clicks @ mean_place) - mean_place.T @ (clicks[:, None] * mean_place)
-    ww = problem.X.T @ (expected[:, None] * problem.X) - mean_x.T @ (clicks[:, None] * mean_x)
-    hessian = np.block([[zz, zw], [zw.T, ww + _RIDGE_JOINT * np.eye(len(w))]])
-    return float(value), score, hessian, (chances, mean_place, mean_x)
-
-
-def joint_choice(counts: ClickCounts, places: Places, data: Groups, rows: IntArray) -> ChoiceFit:
-    """Newton's method on (z, w), features standardised; documents that the data lack count as average ones."""
-    X = standardised(data, rows)
-    problem = _Problem(counts, places, X)
-    if np.any(problem.by_place == 0):
-        nowhere = int(places.position[np.flatnonzero(problem.by_place == 0)[0]])
+def joint_choice(counts: ClickCounts, places: Places, X: FloatArray) -> ChoiceFit:
+    """Choice among the documents of a query by place and standardised features; refused where a place has no click."""
+    choices = Choices(counts, places, X)
+    if np.any(choices.by_place == 0):
+        nowhere = int(places.position[np.flatnonzero(choices.by_place == 0)[0]])
         raise DataError(f"Nothing was clicked at position {nowhere}; examination needs a click at every position.")
-    n = len(places)
-    vector = np.zeros(n + X.shape[1])
-    value, score, hessian, means = joint_derivatives(vector[:n], vector[n:], problem)
-    for _ in range(_ROUNDS):
-        step = np.append(0.0, np.linalg.lstsq(hessian[1:, 1:], score[1:])[0])
-        step *= min(1.0, _LONGEST / max(float(np.abs(step).max()), 1e-300))
-        if float(score @ step) < _TOLERANCE * float(problem.by_document.sum()):
-            break
-        scale = 1.0
-        while True:
-            moved = vector + scale * step
-            tried = joint_derivatives(moved[:n], moved[n:], problem)
-            if tried[0] >= value - 1e-12 * abs(value):
-                break
-            scale /= 2
-            if scale < 1e-9:
-                raise DataError(_STUCK)
-        vector = moved
-        value, score, hessian, means = tried
-    else:
-        raise DataError(_STUCK)
-    bread = _inverse(hessian)
-    chances, mean_place, mean_x = means
-    scores = _document_scores(problem, chances, X)
-    covariance, errors = sandwich(bread, scores, counts, bread)
-    return ChoiceFit(
-        vector[:n], covariance[:n, :n], errors, _influence_joint(counts, places, mean_place, mean_x, X, bread[:, :n])
-    )
+    return choices.fit()
 
 
 def standardised(data: Groups, rows: IntArray) -> FloatArray:
@@ -411,33 +376,6 @@ def standardised(data: Groups, rows: IntArray) -> FloatArray:
     mean, deviation = X[known].mean(axis=0), X[known].std(axis=0)
     X[known] = (X[known] - mean) / np.where(deviation > 0, deviation, 1.0)
     return X[:, deviation > 0]
-
-
-def _document_scores(problem: _Problem, chances: sparse.csr_array, X: FloatArray) -> FloatArray:
-    """What each document adds to the score."""
-    clicks = np.repeat(problem.by_query, np.diff(problem.offsets))
-    z = (problem.clicked - sparse.diags_array(clicks) @ chances).toarray()
-    excess = problem.by_document - clicks * np.asarray(chances.sum(axis=1)).ravel()
-    return np.column_stack([z, excess[:, None] * X])
-
-
-def _influence_joint(
-    counts: ClickCounts,
-    places: Places,
-    mean_place: FloatArray,
-    mean_x: FloatArray,
-    X: FloatArray,
-    bread: FloatArray,
-) -> FloatArray:
-    """H^-1 times the score of one click in each cell: (e_k, x_d) less the means of its query."""
-    n, used = len(places), places.of_cell >= 0
-    query = counts.document_query
-    mean = mean_place @ bread[:n] + mean_x @ bread[n:]
-    own = X @ bread[n:]
-    found = np.zeros((len(counts.document), n))
-    document = counts.document[used]
-    found[used] = bread[:n][places.of_cell[used]] + own[document] - mean[query[document]]
-    return found
 
 
 _SIGMA = np.linspace(0.0, 1.0, 101)

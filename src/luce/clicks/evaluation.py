@@ -33,6 +33,7 @@ from luce.clicks.examination import Examination
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
+from luce.result import Result, Sheet, sheet_of
 from luce.types import FloatArray, IntArray
 
 
@@ -83,10 +84,11 @@ def policy_value(
 
 
 ESTIMATORS = ("ips", "snips", "dr")
+_ENDS = ("value", "low", "high")
 
 
 @dataclass(frozen=True)
-class ClickEvaluation:
+class ClickEvaluation(Result):
     """What is estimated of a ranker: a table of metric, estimator, value, production and difference."""
 
     estimates: dict[tuple[str, str], Estimate]
@@ -106,16 +108,30 @@ class ClickEvaluation:
     def rows(self) -> list[dict[str, Any]]:
         """A row a metric and estimator."""
         found = []
-        for (metric, estimator), value in self.estimates.items():
-            row: dict[str, Any] = {"metric": metric, "estimator": estimator}
-            for name, part in (("", value), ("production_", self.production[metric, estimator])):
-                row |= {f"{name}{key}": getattr(part, key) for key in ("value", "low", "high")}
-            difference = self.differences[metric, estimator]
-            row |= {
-                f"difference_{key}" if key != "value" else "difference": v for key, v in difference._asdict().items()
-            }
-            found.append(row)
+        for key, value in self.estimates.items():
+            row: dict[str, Any] = dict(zip(("metric", "estimator"), key, strict=True))
+            row |= {name: getattr(value, name) for name in _ENDS}
+            row |= {f"production_{name}": getattr(self.production[key], name) for name in _ENDS}
+            parts = {f"difference_{name}": part for name, part in self.differences[key]._asdict().items()}
+            found.append(row | {"difference": parts.pop("difference_value")} | parts)
         return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything by name."""
+        return {name: getattr(self, name) for name in ("sessions", "level", "rows", "unseen", "least_rho")}
+
+    def columns(self) -> dict[str, list[Any]]:
+        """A row a metric and estimator."""
+        rows = self.rows
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
+    def sheets(self) -> list[Sheet]:
+        """The model beside what was shown."""
+        found = self.columns()
+        header = ["metric", "estimator", "model", "95% from", "to", "shown", "difference", "95% from", "to"]
+        keys = ["metric", "estimator", *_ENDS, "production_value", "difference", "difference_low", "difference_high"]
+        rows = list(zip(*(found[key] for key in keys), strict=True))
+        return [sheet_of(f"{self.sessions:,.0f} sessions", header, rows)]
 
 
 class _Weights(NamedTuple):

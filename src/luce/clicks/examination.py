@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from luce.checks import one_of
 from luce.clicks.choice import (
     LEAST_PLACES,
     ChoiceFit,
+    Choices,
     Places,
     clustered,
     combined,
-    conditional_choice,
     errors_wide,
     joint_choice,
     linked,
@@ -31,13 +33,14 @@ from luce.clicks.trust import fit_trust
 from luce.data.clicks import Clicks
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
+from luce.result import Result, Sheet
+from luce.spec import Spec, option
 from luce.types import FloatArray, IntArray
 
 KINDS = ("position", "trust", "cascade")
 
 
-@dataclass(frozen=True)
-class Users:
+class Users(Spec):
     r"""A kind of users, and how fast their attention falls.
 
     Examination of position $k$ is $\theta_k = k^{-\eta}$.
@@ -48,21 +51,10 @@ class Users:
       $(k / (k + 1))^\eta$, times `after_click` after a click.
     """
 
-    kind: str = "position"
-    eta: float = 1.0
-    trust: float = 0.3
-    after_click: float = 0.5
-
-    def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise SettingError(f"users is {self.kind!r}; it must be one of {', '.join(KINDS)}.")
-        for name, value, right, allowed in (
-            ("eta", self.eta, 0 <= self.eta < np.inf, "a finite number of at least 0"),
-            ("trust", self.trust, 0 <= self.trust <= 1, "between 0 and 1"),
-            ("after_click", self.after_click, 0 <= self.after_click <= 1, "between 0 and 1"),
-        ):
-            if not right:
-                raise SettingError(f"{name} is {value}; it must be {allowed}.")
+    kind: str = option(default="position", convert=lambda _, kind: one_of("users", kind, KINDS))
+    eta: float = option(default=1.0, least=0)
+    trust: float = option(default=0.3, least=0, most=1)
+    after_click: float = option(default=0.5, least=0, most=1)
 
     @property
     def stop(self) -> bool:
@@ -101,6 +93,9 @@ def attraction(grades: FloatArray, noise: float = 0.1) -> FloatArray:
     return result
 
 
+HEADINGS = {"after": "last click", "click_rate": "click rate", "theta": "examination"}
+HEADINGS |= {"low": "95% from", "high": "to", "standard_error": "error of log"}
+"""What people read over the columns of tables."""
 METHODS = ("auto", "conditional", "joint")
 USERS = ("position", "last_click", "trust")
 _ASTRAY = (
@@ -114,7 +109,7 @@ _MOST_POSITIONS = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Examination:
+class Examination(Result):
     """Examination of places relative to the first, with the covariance of its logarithms.
 
     Parameters
@@ -166,17 +161,26 @@ class Examination:
         with np.errstate(over="ignore"):  # an end that is infinite says that nothing is known
             return self.theta * np.exp(-width), self.theta * np.exp(width)
 
+    def columns(self) -> dict[str, Any]:
+        """A row a place."""
+        low, high = self.interval()
+        found = {"position": self.position, "after": self.after, "theta": self.theta, "low": low, "high": high}
+        found |= {"standard_error": self.standard_error}
+        return found if self.trust is None else found | {"trust": self.trust}
+
     @property
     def table(self) -> list[dict[str, Any]]:
         """A row a place."""
-        low, high = self.interval()
-        names = ["position", "after", "theta", "low", "high", "standard_error"]
-        columns = [self.position, self.after, self.theta, low, high, self.standard_error]
-        if self.trust is not None:
-            names, columns = [*names, "trust"], [*columns, self.trust]
-        return [
-            {name: value.item() for name, value in zip(names, row, strict=True)} for row in zip(*columns, strict=True)
-        ]
+        columns = self.columns()
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def sheets(self) -> list[Sheet]:
+        """Examination of every place, with its interval."""
+        found = self.columns()
+        if self.users != "last_click":
+            del found["after"]
+        return [Sheet(f"Examination ({self.method})", {HEADINGS.get(name, name): found[name] for name in found})]
 
     @property
     def exposure(self) -> FloatArray:
@@ -245,10 +249,8 @@ def examination(
     ([1.0, 0.4343], 0.4343)
     """
     kind_of(counts, ClickCounts, "luce.clicks.read(log)")
-    if method not in METHODS:
-        raise SettingError(f"method is {method!r}; it must be one of {', '.join(METHODS)}.")
-    if users not in USERS:
-        raise SettingError(f"users is {users!r}; it must be one of {', '.join(USERS)}.")
+    one_of("method", method, METHODS)
+    one_of("users", users, USERS)
     if method == "joint" and data is None:
         raise SettingError("method='joint' learns from features; give the documents as data.")
     if users == "trust" and (data is None or method != "auto"):
@@ -257,30 +259,27 @@ def examination(
     _check_clicks(used)
     places = places_of(used)
     rows = None if data is None else used.rows_in(data, missing)
-    if users == "trust":
-        assert data is not None
-        assert rows is not None
-        return _trusting(used, places, data, rows)
-    if method == "joint":
-        assert data is not None
-        assert rows is not None
-        return _joint(used, places, data, rows)
+    features = None if data is None or rows is None else partial(standardised, data, rows)
+    lost = 0 if rows is None else int((rows < 0).sum())
+    if features is not None and users == "trust":
+        return _trusting(used, places, features())
+    if features is not None and method == "joint":
+        return _joint(used, places, features(), lost)
     islands, problem = linked(used, places)
-    notes: list[str] = []
-    if problem:
-        if users == "last_click":
-            places, share = places.only(islands[0], used)
-            notes.append(f"{share:.2%} of the clicks are in places that are not linked to the others, and left out.")
-        elif method == "auto" and data is not None and rows is not None:
-            found = _joint(used, places, data, rows)
-            return _smooth(replace(found, notes=(f"{problem} Joint choice was taken.", *found.notes)))
-        else:
-            raise DataError(problem + " Give the documents with their features for joint choice (luce clicks --data).")
-    found = _conditional(used, places, tuple(notes))
+    notes: tuple[str, ...] = ()
+    if problem and users == "last_click":
+        places, share = places.only(islands[0], used)
+        notes = (f"{share:.2%} of the clicks are in places that are not linked to the others, and left out.",)
+    elif problem and (method != "auto" or features is None):
+        raise DataError(problem + " Give the documents with their features for joint choice (luce clicks --data).")
+    elif problem and features is not None:
+        found = _joint(used, places, features(), lost)
+        return _smooth(replace(found, notes=(f"{problem} Joint choice was taken.", *found.notes)))
+    found = _made(used, places, Choices(used, places).fit(), "conditional", notes)
     if method != "auto" or users != "position":
         return found
-    if data is not None and rows is not None:
-        found = _together(found, _joint(used, places, data, rows))
+    if features is not None:
+        found = _together(found, _joint(used, places, features(), lost))
     return _smooth(found)
 
 
@@ -304,17 +303,8 @@ def given_examination(counts: ClickCounts, theta: Mapping[int, float]) -> Examin
     places = places_of(used)
     values = np.array([theta[int(k)] for k in places.position])
     n = len(values)
-    return Examination(
-        places.position,
-        places.after,
-        values / values[0],
-        np.zeros((n, n)),
-        "given",
-        "none",
-        np.zeros((len(used.document), n)),
-        used,
-        places.of_cell,
-    )
+    known = ChoiceFit(np.log(values), np.zeros((n, n)), "none", np.zeros((len(used.document), n)))
+    return replace(_made(used, places, known, "given"), theta=values / values[0])
 
 
 def _check_clicks(counts: ClickCounts) -> None:
@@ -335,29 +325,21 @@ def _check_clicks(counts: ClickCounts) -> None:
         )
 
 
-def _conditional(counts: ClickCounts, places: Places, notes: tuple[str, ...]) -> Examination:
-    fit = conditional_choice(counts, places)
-    return _made(counts, places, fit, "conditional", notes)
-
-
-def _joint(counts: ClickCounts, places: Places, data: Groups, rows: IntArray) -> Examination:
-    lost = int((rows < 0).sum())
+def _joint(counts: ClickCounts, places: Places, X: FloatArray, lost: int) -> Examination:
     notes = (f"{lost:,} documents are not in the data; joint choice takes them as average ones.",) if lost else ()
-    return _made(counts, places, joint_choice(counts, places, data, rows), "joint", (*notes, _ASTRAY))
+    return _made(counts, places, joint_choice(counts, places, X), "joint", (*notes, _ASTRAY))
 
 
-def _trusting(counts: ClickCounts, places: Places, data: Groups, rows: IntArray) -> Examination:
-    start = joint_choice(counts, places, data, rows)
-    fit = fit_trust(counts, places, standardised(data, rows), start.log_theta)
-    nothing = np.zeros((len(counts.document), len(places)))
-    found = _made(counts, places, ChoiceFit(np.log(fit.theta), fit.covariance, fit.errors, nothing), "trust", ())
+def _trusting(counts: ClickCounts, places: Places, X: FloatArray) -> Examination:
+    fit = fit_trust(counts, places, X, joint_choice(counts, places, X).log_theta)
+    found = _made(counts, places, fit, "trust")
     unknown = found.standard_error > _WIDE
     which = ", ".join(map(str, found.position[unknown]))
     said = f"The log tells hardly anything of examination beside trust at position {which}; give a longer one."
-    return replace(found, trust=fit.trust, notes=(said,) if unknown.any() else ())
+    return replace(found, notes=(said,) if unknown.any() else ())
 
 
-def _made(counts: ClickCounts, places: Places, fit: ChoiceFit, method: str, notes: tuple[str, ...]) -> Examination:
+def _made(counts: ClickCounts, places: Places, fit: ChoiceFit, method: str, notes: tuple[str, ...] = ()) -> Examination:
     return Examination(
         places.position,
         places.after,
@@ -369,6 +351,7 @@ def _made(counts: ClickCounts, places: Places, fit: ChoiceFit, method: str, note
         counts,
         places.of_cell,
         notes,
+        fit.trust,
     )
 
 

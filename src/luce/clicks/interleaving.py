@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
+from luce.checks import one_of
 from luce.clicks.choice import Estimate
 from luce.data.column import Column
 from luce.data.table import Table
-from luce.errors import DataError, SettingError
+from luce.errors import DataError
+from luce.result import Result, Sheet, plain, sheet_of
 from luce.types import FloatArray, IntArray
 
 _ROLES = {"team_draft": ("session", "click", "team"), "balanced": ("session", "click", "rank in a", "rank in b")}
@@ -23,7 +25,7 @@ METHODS = tuple(_ROLES)
 
 
 @dataclass(frozen=True)
-class Interleaving:
+class Interleaving(Result):
     """How often each ranker won, and by how much."""
 
     wins_a: int
@@ -37,6 +39,7 @@ class Interleaving:
     """log(wins of a / wins of b): the strength of a over b in Davidson's model."""
     p_value: float
     """Of the sign test that both win equally often."""
+    method: str = "team_draft"
 
     @property
     def winner(self) -> str | None:
@@ -46,7 +49,7 @@ class Interleaving:
         return "b" if self.preference.high < 0 else None
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:  # type: ignore[override]
         """What is infinite, and why."""
         if self.wins_a and self.wins_b:
             return ()
@@ -56,10 +59,16 @@ class Interleaving:
     def as_dict(self) -> dict[str, Any]:
         """For machines; what is infinite is None."""
         found = asdict(self) | {"winner": self.winner, "notes": list(self.notes)}
-        for name in ("preference", "log_ratio"):
-            values = getattr(self, name)._asdict()
-            found[name] = {key: value if np.isfinite(value) else None for key, value in values.items()}
+        found |= {name: plain(getattr(self, name)._asdict()) for name in ("preference", "log_ratio")}
+        del found["method"]
         return found
+
+    def sheets(self) -> list[Sheet]:
+        """One row: sessions won, and the preference with its interval."""
+        won = "neither ranker won" if self.winner is None else f"ranker {self.winner} won"
+        row = [self.wins_a, self.wins_b, self.draws, self.empty, *self.preference, self.p_value]
+        header = ["a won", "b won", "draws", "no click", "preference for a", "error", "95% from", "to", "p"]
+        return [sheet_of(f"Interleaving ({self.method}): {won}", header, [row])]
 
 
 def interleaving(
@@ -84,8 +93,7 @@ def interleaving(
     >>> found.wins_a, found.wins_b, found.draws
     (2, 1, 0)
     """
-    if method not in METHODS:
-        raise SettingError(f"method is {method!r}; it must be one of {', '.join(METHODS)}.")
+    one_of("method", method, METHODS)
     names = [session, clicked, team] if method == "team_draft" else [session, clicked, rank_a, rank_b]
     table = Table.open(log)
     rows = table.read([table.name(name, role=role) for name, role in zip(names, _ROLES[method], strict=True)], names)
@@ -97,7 +105,7 @@ def interleaving(
         a, b = (rows[name].number("a rank of at least 1, or empty", default=np.inf) for name in (rank_a, rank_b))
         gain = _balanced(a, b, number, hit)
     any_click = np.bincount(number, hit) > 0
-    return _result(np.sign(gain[any_click]), int((~any_click).sum()), level)
+    return _result(np.sign(gain[any_click]), int((~any_click).sum()), level, method)
 
 
 def _by_team(team: Column, number: IntArray, hit: FloatArray) -> FloatArray:
@@ -121,7 +129,7 @@ def _balanced(a: FloatArray, b: FloatArray, number: IntArray, hit: FloatArray) -
     return np.bincount(number, hit * inside).astype(np.float64)
 
 
-def _result(outcome: FloatArray, empty: int, level: float) -> Interleaving:
+def _result(outcome: FloatArray, empty: int, level: float, method: str) -> Interleaving:
     n = len(outcome)
     if not n:
         raise DataError("No session has a click; interleaving is decided by clicks.")
@@ -139,4 +147,5 @@ def _result(outcome: FloatArray, empty: int, level: float) -> Interleaving:
         Estimate.around(mean, error, level),
         Estimate.around(ratio, ratio_error, level),
         float(binomtest(a, a + b).pvalue) if a + b else 1.0,
+        method,
     )

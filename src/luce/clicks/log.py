@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole
 from luce.clicks.aggregate import Aggregator, Rows
 from luce.clicks.counts import KIND, ClickCounts, load_counts
 from luce.data.column import Column
@@ -20,26 +19,11 @@ from luce.data.table import Table
 from luce.data.table_file import json_objects
 from luce.data.text_files import border
 from luce.errors import DataError, ParseError, SettingError
+from luce.spec import Spec, option
 from luce.storage import container_kind
 from luce.types import FloatArray, IntArray
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
-
-
-class Codes:
-    """Numbers for texts, in order of first appearance."""
-
-    def __init__(self) -> None:
-        self.number: dict[str, int] = {}
-
-    def of(self, column: Column) -> IntArray:
-        """The number of every entry of a column."""
-        return column.numbered(self.number)
-
-    @property
-    def texts(self) -> NDArray[Any]:
-        """The texts, by number."""
-        return np.array(list(self.number), dtype=object)
 
 
 def hashed(column: Column) -> NDArray[np.uint64]:
@@ -147,22 +131,67 @@ _USUAL = {
 _CLICKED = "0 or 1, or true or false"
 
 
-def read(
-    log: Any,
-    *,
-    session: str | None = None,
-    query: str = "query",
-    document: str = "document",
-    position: str | None = None,
-    clicked: str = "clicked",
-    propensity: str | None = None,
-    first_position: int = 1,
-    last_position: int | None = None,
-    max_clicks: int | None = None,
-    repeated: str = "error",
-    pairs: bool = False,
-    events: str | Path | None = None,
-) -> ClickCounts:
+def _top(name: str, value: Any) -> int:
+    if value not in (0, 1):
+        raise SettingError(f"{name} is {value!r}; it must be 1 or 0.")
+    return int(value)
+
+
+class LogOptions(Spec):
+    """What the columns of a log are called, and by which rules it is read.
+
+    Parameters
+    ----------
+    session
+        Column of what was shown at once, for one query (default: session, impression or session_id); '-' if there is
+        none, and every row stands alone.
+    query
+        Column of queries; '-' makes the log one query.
+    document
+        Column of documents, or of lists of them, best first.
+    position
+        Column of positions (default: position, else the order of the rows of a session).
+    clicked
+        Column of clicks, 0 or 1, or lists of clicked documents.
+    propensity
+        Column with the probability that the logged policy showed the document there.
+    first_position
+        What the log calls the top: 1 or 0.
+    last_position
+        Leave out what stands further down than this, counted from 1.
+    max_clicks
+        Leave out sessions with more clicks than this, as a robot's.
+    repeated
+        A document at two positions of a session: error, or first to keep the upper one.
+    """
+
+    session: str | None = None
+    query: str = "query"
+    document: str = "document"
+    position: str | None = None
+    clicked: str = "clicked"
+    propensity: str | None = None
+    first_position: int = option(default=1, convert=_top)
+    last_position: int | None = option(default=None, least=1)
+    max_clicks: int | None = option(default=None, least=1)
+    repeated: Literal["error", "first"] = "error"
+
+    def found_in(self, table: Table) -> dict[str, str | None]:
+        """The column of every role; None where the log has none, or an error that names what is missing."""
+        found: dict[str, str | None] = {}
+        for role, usual in _USUAL.items():
+            given = getattr(self, role)
+            if given == NONE or (given is None and not set(usual) & set(table.names)):
+                found[role] = None if role == "position" else given
+                continue
+            advice = f": name the one that holds the {role} by {role}= (luce clicks --{role.replace('ument', '')})"
+            advice += ", or '-' if there is none" if role in ("session", "query") else ""
+            named = None if given == getattr(LogOptions, role) else given
+            found[role] = table.name(named, role=role.replace("clicked", "clicks"), usual=usual, advice=advice)
+        return found
+
+
+def read(log: Any, *, pairs: bool = False, events: str | Path | None = None, **options: Any) -> ClickCounts:
     """Aggregate a click log to counts; a file of counts that was saved is read back.
 
     A log has one row a shown document (Parquet, Arrow, CSV, JSON, compressed or not, a data frame or a mapping), or one
@@ -176,64 +205,44 @@ def read(
 
     Parameters
     ----------
-    session, query, document, position, clicked, propensity
-        Names of columns. `session` (default: session, impression or session_id) is what was shown at once, for one
-        query; "-" says that there is none and every row stands alone. `query="-"` makes the log one query. Without a
-        column of positions, the order of the rows of a session counts. `propensity` is the probability with which the
-        policy that was logged showed the document there.
-    first_position
-        What the log calls the top: 1 or 0.
-    last_position
-        Leave out what stands further down, counted from 1.
-    max_clicks
-        Leave out sessions with more clicks.
-    repeated
-        What to do with a document that stands at two positions of a session: "error", or "first" to keep the upper.
     pairs
         Also count what happened to two documents in one session (needed by `luce.clicks.pairs`).
+    events
+        The event store of User Behavior Insights.
+    options
+        The fields of `LogOptions`: session, query, document, position, clicked, propensity (names of columns),
+        first_position, last_position, max_clicks, repeated (rules).
 
     >>> log = {"session": [1, 1, 2, 2], "query": ["q"] * 4, "document": ["a", "b", "b", "a"],
     ...        "position": [1, 2, 1, 2], "clicked": [1, 0, 1, 1]}
     >>> read(log)
     ClickCounts(2 sessions, 1 queries, 2 documents, 3 clicks at 2 positions)
     """
-    columns = _Columns(session, query, document, position, clicked, propensity, first_position, position)
-    rules: dict[str, Any] = {
-        "max_clicks": max_clicks,
-        "keep_first": repeated == "first",
-        "last_position": last_position,
-    }
+    chosen, usual = LogOptions(**options), LogOptions()
     if isinstance(log, ClickCounts) or (isinstance(log, str | Path) and _are_counts(Path(log))):
-        if columns != _Columns() or any(rules.values()) or events is not None:
+        if chosen != usual or events is not None:
             raise SettingError("Names of columns and rules are for a log, and these are counts of one; leave them out.")
         return log if isinstance(log, ClickCounts) else load_counts(log)
-    if first_position not in (0, 1):
-        raise SettingError(f"first_position is {first_position!r}; it must be 1 or 0.")
-    if repeated not in ("error", "first"):
-        raise SettingError(f"repeated={repeated!r}: it must be 'error' or 'first'.")
-    for name in ("max_clicks", "last_position"):
-        if rules[name] is not None and not is_whole(rules[name], 1):
-            raise SettingError(f"{name} is {rules[name]!r}; it must be a whole number of at least 1.")
     if events is not None:
-        if columns != _Columns():
+        if any(getattr(chosen, name) != getattr(usual, name) for name in (*_USUAL, "first_position")):
             raise SettingError(
                 "User Behavior Insights name their columns themselves; leave the names out beside events."
             )
         log = ubi_sessions(log, events)
-        columns = replace(columns, session=NONE, query="query", document="documents", clicked="clicked")
+        chosen = replace(chosen, session=NONE, document="documents")
     with border(log) if isinstance(log, str | Path) else nullcontext():
-        table = Table.open(log)
+        reader = _Reader(Table.open(log), chosen)
+        rules = chosen.max_clicks, chosen.repeated == "first", chosen.last_position
         said = ["The column 'propensity' was not used; name it by propensity= (--propensity)."]
-        said = said if propensity is None and "propensity" in table.names else []
-        reader = _Reader(table, columns.found_in(table))
-        with closing(Aggregator(**rules, with_pairs=pairs)) as aggregator:
+        said = said if chosen.propensity is None and "propensity" in reader.table.names else []
+        with closing(Aggregator(reader, *rules, with_pairs=pairs)) as aggregator:
             aggregator.notes += said
             for rows in reader.rows():
                 aggregator.add(rows)
             aggregator.flush()
             if not aggregator.sessions_are_apart():
                 return aggregator.counts()
-        with closing(Aggregator(**rules, with_pairs=pairs)) as aggregator:
+        with closing(Aggregator(reader, *rules, with_pairs=pairs)) as aggregator:
             aggregator.notes += [*said, _add_sorted(aggregator, reader)]
             return aggregator.counts()
 
@@ -247,131 +256,95 @@ def _add_sorted(aggregator: Aggregator, reader: _Reader) -> str:
     parts = -(-reader.n_rows // _SORTED_ROWS)
     for part in range(parts):
         rows = Rows.sorted_by_session([rows.of_part(part, parts) for rows in reader.rows()])
-        if len(rows):
+        if rows.size:
             aggregator.add(rows)
             aggregator.flush()
     how = "sorted by session in memory" if parts == 1 else f"read {parts} times more and sorted by session in parts"
     return f"Rows of one session stand apart in the log; it was {how}."
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """What the columns of a log are called."""
-
-    session: str | None = None
-    query: str = "query"
-    document: str = "document"
-    position: str | None = None
-    clicked: str = "clicked"
-    propensity: str | None = None
-    first_position: int = 1
-    given_position: str | None = None
-
-    def found_in(self, table: Table) -> _Columns:
-        """The same with the defaults that the log has, or an error that names what is missing."""
-        found: dict[str, Any] = {}
-        for role, usual in _USUAL.items():
-            given = getattr(self, role)
-            if given == NONE or (given is None and not set(usual) & set(table.names)):
-                found[role] = None if role == "position" else given
-                continue
-            advice = f": name the one that holds the {role} by {role}= (luce clicks --{role.replace('ument', '')})"
-            advice += ", or '-' if there is none" if role in ("session", "query") else ""
-            named = None if given == getattr(_Columns, role) else given
-            found[role] = table.name(named, role=role.replace("clicked", "clicks"), usual=usual, advice=advice)
-        return replace(self, **found)
-
-    @property
-    def used(self) -> list[str]:
-        """All that are to be read."""
-        wanted = (self.session, self.query, self.document, self.position, self.clicked, self.propensity)
-        return list(dict.fromkeys(name for name in wanted if name is not None and name != NONE))
-
-
 class _Reader:
-    """Pieces of a log as rows of numbers."""
+    """Pieces of a log as rows of numbers; queries and documents are numbered in order of first appearance."""
 
-    def __init__(self, table: Table, columns: _Columns) -> None:
-        self.table, self.columns = table, columns
-        self.queries, self.documents = Codes(), Codes()
+    def __init__(self, table: Table, options: LogOptions) -> None:
+        self.table, self.options, self.columns = table, options, options.found_in(table)
+        self.queries: dict[str, int] = {}
+        self.documents: dict[str, int] = {}
         self.n_rows = 0
         """Rows that were read last time."""
 
     def rows(self) -> Iterator[Rows]:
         """The rows of one piece after the other."""
         self.n_rows = 0
-        for rows in self.table.pieces(self.columns.used):
+        used = dict.fromkeys(name for name in self.columns.values() if name is not None and name != NONE)
+        for rows in self.table.pieces(list(used)):
             yield self._of(rows)
             self.n_rows += len(rows)
 
+    def _column(self, rows: TableRows, role: str) -> Column:
+        name = self.columns[role]
+        assert name is not None
+        return rows[name]
+
     def _of(self, rows: TableRows) -> Rows:
         c = self.columns
-        if rows[c.document].is_list:
+        if self._column(rows, "document").is_list:
             return self._of_lists(rows)
-        if c.session is None:
+        if c["session"] is None:
             raise DataError(
                 f"The log has no column {', '.join(_SESSION_NAMES)}; name what tells sessions apart by session= "
                 "(luce clicks --session), or '-' if every row stands alone."
             )
-        position = None
-        if c.position is not None:
-            position = self._position(rows[c.position].called("position"))
-        elif c.session == NONE:
+        alone = c["session"] == NONE
+        if alone and c["position"] is None:
             raise DataError(
                 "A log without sessions needs a column of positions; name it by position= (luce clicks --position)."
             )
-        alone = c.session == NONE
+        propensity = c["propensity"]
         return Rows(
-            session=np.arange(rows.first, rows.first + len(rows), dtype=np.uint64)
-            if alone
-            else hashed(rows[c.session]),
-            query=self._queries(rows),
-            document=self.documents.of(rows[c.document]),
-            position=position,
-            clicked=rows[c.clicked].called("clicked").flags(_CLICKED).astype(np.float64),
-            propensity=None if c.propensity is None else _propensity(rows[c.propensity].called("the propensity")),
-            alone=alone,
-            names=_Names(self.queries, self.documents),
+            None if alone else hashed(self._column(rows, "session")),
+            self._queries(rows),
+            self._column(rows, "document").numbered(self.documents),
+            None if c["position"] is None else self._position(self._column(rows, "position").called("position")),
+            self._column(rows, "clicked").called("clicked").flags(_CLICKED).astype(np.float64),
+            None if propensity is None else _propensity(rows[propensity].called("the propensity")),
         )
 
     def _queries(self, rows: TableRows) -> IntArray:
-        if self.columns.query != NONE:
-            return self.queries.of(rows[self.columns.query])
-        self.queries.number.setdefault("all", 0)
+        if self.columns["query"] != NONE:
+            return self._column(rows, "query").numbered(self.queries)
+        self.queries.setdefault("all", 0)
         return np.zeros(len(rows), dtype=np.int64)
 
     def _of_lists(self, rows: TableRows) -> Rows:
         """One row a session: its lists laid end to end."""
-        c = self.columns
-        sizes, documents = rows[c.document].lists()
+        sizes, documents = self._column(rows, "document").lists()
         inside = np.repeat(np.arange(len(rows)), sizes)
-        flat = self.documents.of(documents)
+        flat = documents.numbered(self.documents)
         starts = np.cumsum(sizes) - sizes
-        query = self._queries(rows)
-        for role, name in (("propensity", c.propensity), ("position", c.given_position)):
-            if name is not None:
+        for role in ("propensity", "position"):
+            if getattr(self.options, role) is not None:
                 raise DataError(f"A {role} goes with one row a shown document; here a row is a session with lists.")
         return Rows(
-            session=(inside + rows.first).astype(np.uint64),
-            query=query[inside],
-            document=flat,
-            position=np.arange(len(flat)) - starts[inside] + 1,
-            clicked=self._clicked_in_lists(rows[c.clicked], sizes, inside, flat),
-            propensity=None,
-            alone=False,
-            names=_Names(self.queries, self.documents),
+            (inside + rows.first).astype(np.uint64),
+            self._queries(rows)[inside],
+            flat,
+            np.arange(len(flat)) - starts[inside] + 1,
+            self._clicked_in_lists(self._column(rows, "clicked"), sizes, inside, flat),
+            None,
         )
 
     def _clicked_in_lists(self, column: Column, sizes: IntArray, inside: IntArray, flat: IntArray) -> FloatArray:
         if not column.is_list:
-            raise DataError(f"{self.columns.document} holds lists and {self.columns.clicked} none; give it lists, too.")
+            documents = self.columns["document"]
+            raise DataError(f"{documents} holds lists and {self.columns['clicked']} none; give it lists, too.")
         lengths, values = column.lists()
         if (values.is_flag or values.is_number) and np.array_equal(lengths, sizes):
             numbers = values.number(_CLICKED)
             if np.isin(numbers, (0.0, 1.0)).all():
                 return numbers
-        named = self.documents.of(values)
-        base = len(self.documents.number) + 1
+        named = values.numbered(self.documents)
+        base = len(self.documents) + 1
         row = np.repeat(np.arange(len(lengths)), lengths)
         keys, shown = row * base + named, inside * base + flat
         stray = ~np.isin(keys, shown)
@@ -379,13 +352,13 @@ class _Reader:
             at, code = divmod(int(keys[stray][0]), base)
             raise column.rows.error(
                 at,
-                f"document {str(self.documents.texts[code])!r} was clicked and not shown; {self.columns.clicked} must "
+                f"document {list(self.documents)[code]!r} was clicked and not shown; {self.columns['clicked']} must "
                 "hold 0 and 1, one a document, or documents of the list.",
             )
         return np.isin(shown, keys).astype(np.float64)
 
     def _position(self, column: Column) -> IntArray:
-        first, values = self.columns.first_position, column.number("a whole number")
+        first, values = self.options.first_position, column.number("a whole number")
         wrong = ~((values >= first) & (values == np.floor(values)) & (values <= _FURTHEST))
         if wrong.any():
             bad = int(np.flatnonzero(wrong)[0])
@@ -403,10 +376,3 @@ def _propensity(column: Column) -> FloatArray:
         bad = int(np.flatnonzero(wrong)[0])
         raise column.error(bad, f"is {values[bad]:g}; a document that was shown had a probability in (0, 1].")
     return values
-
-
-class _Names(NamedTuple):
-    """Names of queries and documents by their numbers, for messages and results."""
-
-    queries: Codes
-    documents: Codes

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from luce.clicks.choice import Places, sandwich
+from luce.clicks.choice import ChoiceFit, Places, sandwich
 from luce.clicks.counts import ClickCounts
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
@@ -24,15 +24,6 @@ from luce.types import FloatArray, IntArray
 _RIDGE = 1.0
 """Precision of the weights of standardised features."""
 _LEAST = 1e-12
-
-
-class TrustFit(NamedTuple):
-    """Examination and trust of every place, the covariance of log theta, and what that is made of."""
-
-    theta: FloatArray
-    trust: FloatArray
-    covariance: FloatArray
-    errors: str
 
 
 class _Cells(NamedTuple):
@@ -69,7 +60,7 @@ def trust_derivatives(v: FloatArray, cells: _Cells) -> tuple[float, FloatArray, 
     return value, gradient, mean, parts
 
 
-def fit_trust(counts: ClickCounts, places: Places, X: FloatArray, start: FloatArray) -> TrustFit:
+def fit_trust(counts: ClickCounts, places: Places, X: FloatArray, start: FloatArray) -> ChoiceFit:
     """The greatest likelihood, from examination without trust (`start`: its log theta); X is standardised."""
     k = len(places)
     used = (places.of_cell >= 0) & (counts.shown > 0)
@@ -91,7 +82,7 @@ def fit_trust(counts: ClickCounts, places: Places, X: FloatArray, start: FloatAr
     found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     log_theta, logit, _ = cells.split(found.x)
     covariance, errors = _covariance(found.x, cells, counts)
-    return TrustFit(np.exp(log_theta), expit(logit), covariance, errors)
+    return ChoiceFit(log_theta, covariance, errors, np.zeros((len(counts.document), k)), expit(logit))
 
 
 def _covariance(v: FloatArray, cells: _Cells, counts: ClickCounts) -> tuple[FloatArray, str]:
