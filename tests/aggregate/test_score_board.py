@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from luce.aggregate import score_board
-from luce.aggregate.board.inference import mean_weights
+from luce.aggregate.board.posterior import mean_weights
 from luce.aggregate.scores.methods import METHODS, in_single_precision, one_step, plackett_luce, resample
 from luce.aggregate.scores.table import ScoreTable, races_of
 from luce.aggregate.scores.tied_races import TiedRaces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol, Self
 
 import numpy as np
 from scipy import sparse
@@ -13,14 +13,14 @@ from scipy.optimize import brentq
 
 from luce.aggregate.board.design import Counts
 from luce.aggregate.board.newton import Point, add_up
-from luce.aggregate.board.races import Races
+from luce.aggregate.board.races import Races, split
 from luce.errors import SettingError
 from luce.losses.pmop import PMOP
 from luce.numerics import links
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, Tiers, map_chunks, tiers
 from luce.registry import canonical, unknown_name
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
 
 
 class Likelihood(Protocol):
@@ -40,15 +40,23 @@ class Likelihood(Protocol):
         ...
 
     def meat(self, x: FloatArray) -> FloatArray:
-        """Sum of outer products of the score vectors."""
-        ...
-
-    def scores(self, x: FloatArray) -> Any:
-        """Scores of cells or races, for sums by group."""
+        """Sum of outer products of the score vectors, of battles or races or, where there are judges, of these."""
         ...
 
     def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """At a point that was evaluated, constants included."""
+        ...
+
+    def within(self, label: IntArray) -> Likelihood:
+        """That of what happened between items with one label."""
+        ...
+
+    def resampled(self, rng: np.random.Generator) -> Likelihood:
+        """That of a bootstrap sample."""
+        ...
+
+    def sample(self) -> Likelihood | None:
+        """That of a small sample, whose maximum is a good start; None where there is no need."""
         ...
 
 
@@ -88,8 +96,61 @@ _CHUNK = 65_536
 _DERIVATIVES, _SCATTER, _TIE_SCORE = range(3)
 
 
+_MANY_ROWS, _SAMPLE = 200_000, 16
+
+
 @dataclass(frozen=True, eq=False)
-class BattleLikelihood:
+class _OfCounts:
+    """What likelihoods of counts on a linear design share."""
+
+    counts: Counts
+
+    @property
+    def n_parameters(self) -> int:
+        """Strengths and coefficients."""
+        return self.counts.design.n_parameters
+
+    def start(self) -> FloatArray:
+        """All equal."""
+        return np.zeros(self.n_parameters)
+
+    def within(self, label: IntArray) -> Self:
+        """That of what happened between items with one label."""
+        return replace(self, counts=self.counts.within(label))
+
+    def resampled(self, rng: np.random.Generator) -> Self:
+        """That of a bootstrap sample."""
+        return replace(self, counts=self.counts.resampled(rng))
+
+    def sample(self) -> Self | None:
+        """That of some rows, where there are very many."""
+        many = len(self.counts.total) > _MANY_ROWS
+        return replace(self, counts=self.counts.every(_SAMPLE)) if many else None
+
+    def meat(self, x: FloatArray) -> FloatArray:
+        """The middle of the sandwich; the battles of one judge may depend on each other."""
+        judged = self.counts.judged
+        if judged is None:
+            return self.scatter(x)
+        by_d, by_t = self.scores(x)
+        cells = self.counts.design.matrix()[np.repeat(np.arange(len(self.counts.total)), 3)]
+        sums = (sparse.csr_array(judged.multiply(by_d[None, :])) @ cells).toarray()
+        if self.n_parameters > sums.shape[1]:
+            sums = np.column_stack([sums, judged @ by_t])
+        result: FloatArray = sums.T @ sums
+        return result
+
+    def scatter(self, x: FloatArray) -> FloatArray:
+        """Sum over battles of the outer product of their score vectors."""
+        raise NotImplementedError
+
+    def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of every cell (row of the design times 3 plus outcome): d log P / d (predictor) and / d (tie parameter)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class BattleLikelihood(_OfCounts):
     r"""Minus the log-likelihood of counts.
 
     $$-\sum_r \left(w_r \log P(d_r) + l_r \log P(-d_r) + t_r \log P_0(d_r)\right),
@@ -100,7 +161,6 @@ class BattleLikelihood:
     $\log P_0 = (\log P(d) + \log P(-d)) / 2$.
     """
 
-    counts: Counts
     link: links.Link
     draws: Draws
 
@@ -111,7 +171,7 @@ class BattleLikelihood:
 
     def start(self) -> FloatArray:
         """All equal, and the tie parameter that explains the share of draws between equals."""
-        x = np.zeros(self.n_parameters)
+        x = super().start()
         if self.draws == "model":
             total = self.counts.total.sum(axis=0)
             share = total[2] / total.sum()
@@ -146,8 +206,8 @@ class BattleLikelihood:
         (g, h, mixed), (value, g_tie, h_tie) = self._rows(x, _DERIVATIVES)
         return Point(-float(value), *self._assemble(-g, -g_tie, -h, -mixed, -h_tie))
 
-    def meat(self, x: FloatArray) -> FloatArray:
-        """Sum over battles of the outer product of their score vectors: the middle of the sandwich."""
+    def scatter(self, x: FloatArray) -> FloatArray:
+        """Sum over battles of the outer product of their score vectors."""
         (ss, st, _), (tt, _, _) = self._rows(x, _SCATTER)
         return self._assemble(np.zeros(len(ss)), 0.0, ss, st, float(tt))[1]
 
@@ -221,6 +281,45 @@ def _log_probability(code, modelled, outcome, d, t):  # type: ignore[no-untyped-
         return value, -by_d, by_dd, by_t, by_tt, -by_dt
     ahead, ahead_d, ahead_dd, _, _, _ = links.win(code, d, t)
     return 0.5 * (ahead + value), 0.5 * (ahead_d - by_d), 0.5 * (ahead_dd + by_dd), 0.0, 0.0, 0.0
+
+
+MARGIN = np.array([1.0, -1.0, 0.0])
+"""Of a win, a loss and a draw."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hodge(_OfCounts):
+    r"""Half the sum of squares $\frac{1}{2} \sum_{battles} (y - d)^2$, y = 1 for a win of a, -1 for b and 0 for a tie.
+
+    A difference of strengths is thus a mean margin, P(a wins) - P(b wins), not a log-odds. It needs no prior for items
+    that never win.
+    """
+
+    @cached_property
+    def _laplacian(self) -> FloatArray:
+        return self.counts.design.gram(self.counts.total.sum(axis=1))
+
+    def __call__(self, x: FloatArray) -> Point:
+        """Value, gradient and Hessian; quadratic, so that one Newton step solves it."""
+        d = self.counts.design.predict(x)
+        residual = MARGIN - d[:, None]
+        value = 0.5 * float(np.sum(self.counts.total * residual**2))
+        gradient = -self.counts.design.pull(np.sum(self.counts.total * residual, axis=1))
+        return Point(value, gradient, self._laplacian)
+
+    def scatter(self, x: FloatArray) -> FloatArray:
+        """Sum over battles of the outer product of their score vectors."""
+        residual = MARGIN - self.counts.design.predict(x)[:, None]
+        return self.counts.design.gram(np.sum(self.counts.squares * residual**2, axis=1))
+
+    def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of every cell: the derivative of minus the value in the predictor; there is no tie parameter."""
+        residual = (MARGIN - self.counts.design.predict(x)[:, None]).ravel()
+        return residual, np.zeros_like(residual)
+
+    def log_likelihood(self, x: FloatArray, at: Point) -> float:
+        """Least squares has no likelihood: NaN."""
+        return float("nan")
 
 
 def _equal_share(link: links.Link, share: float) -> float:
@@ -378,10 +477,25 @@ class RaceLikelihood:
         return sparse.hstack([items, np.add.reduceat(product, self.races.offsets[:-1])], format="csr")
 
     def meat(self, x: FloatArray) -> FloatArray:
-        """Sum over races of the outer product of their score vectors."""
-        scores = self.scores(x)
-        result: FloatArray = (scores.T @ scores.multiply(self.races.squares[:, None])).toarray()
-        return result
+        """Sum over races, or over judges where there are any, of the outer product of their score vectors."""
+        scores, run = self.scores(x), self.races
+        if run.group is None:
+            result: FloatArray = (scores.T @ scores.multiply(run.squares[:, None])).toarray()
+            return result
+        sums = (sparse.csr_array((run.count, (run.group, np.arange(len(run.count))))) @ scores).toarray()
+        return np.asarray(sums.T @ sums)
+
+    def within(self, label: IntArray) -> RaceLikelihood:
+        """That of every race cut where the label of the competitors changes."""
+        return RaceLikelihood(split(self.races, label))
+
+    def resampled(self, rng: np.random.Generator) -> RaceLikelihood:
+        """That of a bootstrap sample of races or of judges."""
+        return RaceLikelihood(self.races.resampled(rng), self._tiers)
+
+    def sample(self) -> None:
+        """Races need none."""
+        return None
 
 
 @kernel
