@@ -12,18 +12,10 @@ from scipy import linalg, sparse
 
 from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.design import Counts, Design, collapse
-from luce.aggregate.board.likelihood import (
-    BattleLikelihood,
-    Draws,
-    Hodge,
-    Likelihood,
-    Model,
-    RaceLikelihood,
-    get_model,
-    prepare,
-)
+from luce.aggregate.board.likelihood import BattleLikelihood, Draws, Hodge, Likelihood, Model, get_model
 from luce.aggregate.board.newton import add_up, constant_on, inverse
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, check_together, sort_options
+from luce.aggregate.board.race_likelihood import RaceLikelihood, prepare
 from luce.aggregate.board.races import Races, find_race_columns, from_battles, read_races
 from luce.aggregate.board.separation import Results, linked
 from luce.checks import generator
@@ -274,7 +266,8 @@ def _results(counts: Counts, draws: Draws) -> Results | None:
 
 def race_problem(races: Races, model: Model) -> FittingProblem:
     """Races of several competitors."""
-    n, order = _check_size(races.names), prepare(races)
+    n, layout = _check_size(races.names), prepare(races)
+    order = layout.tiers
     ties = bool(np.any(np.diff(order.starts) > 1))
     if model.name == "plackett_luce" and ties:
         raise DataError("Some competitors share a place, which 'plackett_luce' cannot express; use the model 'pmop'.")
@@ -292,7 +285,7 @@ def race_problem(races: Races, model: Model) -> FittingProblem:
         component=component,
         null=constant_on(component, n + len(scale)),
         results=None if ties else Results(n, better, worse),
-        likelihood=RaceLikelihood(scaled, order),
+        likelihood=RaceLikelihood(scaled, layout if scaled is races else None),
         effects=races.covariate_names,
         effect_scale=scale,
         notes=_judges(races.group),

@@ -14,10 +14,11 @@ from luce.aggregate.board.design import Counts, Design
 from luce.aggregate.board.likelihood import BattleLikelihood, Penalised
 from luce.aggregate.board.newton import constant_on, newton
 from luce.aggregate.board.posterior import RankSets, centre, no_sets, precisions, step_down
+from luce.aggregate.board.race_likelihood import RaceLikelihood
+from luce.aggregate.board.races import Races
 from luce.aggregate.board.separation import Results, Separation, find_separation, linked
 from luce.aggregate.board.solve import prior_of_separated
 from luce.aggregate.scores.table import Race, ScoreTable
-from luce.aggregate.scores.tied_races import TiedRaces
 from luce.numerics import links
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
@@ -55,16 +56,24 @@ class Fit:
 
 def plackett_luce(table: ScoreTable, races: list[Race]) -> Fit:
     """Tied Plackett-Luce."""
-    n, of = len(table.names), TiedRaces(len(table.names), races, table.weights)
+    n, of = len(table.names), tied_races(table.names, races, table.weights)
     better, worse = _edges(races)
     component = linked(n, better, worse)
     separation = find_separation(Results(n, better, worse), component)
     prior, null = _prior(n, separation, component, races), constant_on(component)
     share = np.clip(borda(table, races).strength, 0.02, 0.98)
-    found = newton(Penalised(of, prior), np.log(share / (1.0 - share)), null)  # type: ignore[arg-type]
+    found = newton(Penalised(of, prior), np.log(share / (1.0 - share)), null)
     fixed = prior + np.max(np.diagonal(found.at.hessian)) * (null @ null.T)
     log_likelihood = 0.5 * float(found.x @ prior @ found.x) - found.at.value
-    return Fit(found.x, lambda: of.by_task(found.x), fixed, component, separation, log_likelihood)
+    return Fit(found.x, lambda: of.by_race(found.x), fixed, component, separation, log_likelihood)
+
+
+def tied_races(names: tuple[str, ...], races: list[Race], weights: FloatArray) -> RaceLikelihood:
+    """Minus the log-likelihood of tasks under Plackett-Luce with ties integrated out."""
+    offsets = np.concatenate([[0], np.cumsum([len(race.order) for race in races])]).astype(np.int64)
+    item, place = (np.concatenate(parts) for parts in zip(*((race.order, race.tier) for race in races), strict=True))
+    run = Races(names, item, place.astype(np.float64), offsets, weights, weights**2)
+    return RaceLikelihood(run, integrated=True)
 
 
 def _edges(races: list[Race]) -> tuple[IntArray, IntArray]:
