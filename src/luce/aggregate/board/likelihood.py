@@ -252,7 +252,7 @@ def _by_row(code, modelled, half, wanted, d, t, weight, out, sums):  # type: ign
             w = weight[r, outcome]
             if w == 0.0 or (outcome == 2 and not (modelled or half)):
                 continue
-            value, by_d, by_dd, by_t, by_tt, by_dt = _log_probability(code, modelled, outcome, d[r], t)
+            value, by_d, by_dd, by_t, by_tt, by_dt = log_probability(code, modelled, outcome, d[r], t)
             if wanted == _DERIVATIVES:
                 out[0, r] += w * by_d
                 out[1, r] += w * by_dd
@@ -269,7 +269,8 @@ def _by_row(code, modelled, half, wanted, d, t, weight, out, sums):  # type: ign
 
 
 @part
-def _log_probability(code, modelled, outcome, d, t):  # type: ignore[no-untyped-def]
+def log_probability(code, modelled, outcome, d, t):  # type: ignore[no-untyped-def]
+    """Log P of an outcome (0: a won, 1: b won, 2: draw) and its derivatives in d and t: d, dd, t, tt, dt."""
     if outcome == 0:
         return links.win(code, d, t)
     if outcome == 2 and modelled:
