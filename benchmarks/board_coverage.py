@@ -12,10 +12,10 @@ import numpy as np
 
 from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.fit import fit_battles
-from luce.aggregate.board.fitting_problem import paired_problem
-from luce.aggregate.board.inference import draw_normal, mean_weights, rank_sets
+from luce.aggregate.board.fitting_problem import Request, paired_problem
 from luce.aggregate.board.likelihood import get_model
-from luce.aggregate.board.options import Inference, Scale, Treatment
+from luce.aggregate.board.options import Columns, Inference, Scale, Treatment
+from luce.aggregate.board.posterior import draw_normal, mean_weights, rank_sets
 from luce.aggregate.board.solve import estimate
 from luce.aggregate.scores.methods import plackett_luce, resample
 from luce.aggregate.scores.table import ScoreTable, races_of
@@ -96,7 +96,8 @@ def newcomers(far: float, games: int, repetitions: int, rng: np.random.Generator
         win, loss = (np.exp(model.link.win(sign * d, -0.2).value) for sign in (1.0, -1.0))
         u = rng.random(len(a))
         battles = Battles(names, a, b, np.where(u < win, 0, np.where(u < win + loss, 1, 2)))
-        board = fit_battles(battles, model, Treatment(), Inference(), Scale(), source, rng)
+        asked = Request(source, Columns(), Treatment(), model, Inference(), Scale(), rng)
+        board = fit_battles(asked, battles)
         row = np.array([names.index(name) for name in board.names])
         true = truth[row] - truth[row] @ board.weights
         held = (board.lower <= true) & (true <= board.upper)

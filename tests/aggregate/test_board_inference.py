@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from luce.aggregate import leaderboard, simulate_battles
-from luce.aggregate.board.inference import rank_sets
 from luce.aggregate.board.newton import inverse
+from luce.aggregate.board.posterior import rank_sets
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.numerics import links
 

@@ -11,10 +11,10 @@ from luce.aggregate import leaderboard, simulate_battles
 from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.design import Counts, Design, collapse
 from luce.aggregate.board.fitting_problem import paired_problem
-from luce.aggregate.board.hodge import Hodge
-from luce.aggregate.board.likelihood import BattleLikelihood, RaceLikelihood, get_model
+from luce.aggregate.board.likelihood import BattleLikelihood, Hodge, get_model
 from luce.aggregate.board.newton import Point
 from luce.aggregate.board.options import Inference
+from luce.aggregate.board.race_likelihood import RaceLikelihood
 from luce.aggregate.board.races import Races
 from luce.aggregate.board.solve import estimate
 from luce.losses.pmop import PMOP

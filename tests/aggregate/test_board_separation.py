@@ -9,8 +9,9 @@ import pytest
 from scipy.optimize import brentq, minimize
 
 from luce.aggregate import leaderboard, simulate_battles
-from luce.aggregate.board.inference import Results, quasi_variances, runs_away
 from luce.aggregate.board.likelihood import get_model
+from luce.aggregate.board.posterior import quasi_variances
+from luce.aggregate.board.separation import Results, runs_away
 from luce.errors import DataError, UnknownNameError
 
 

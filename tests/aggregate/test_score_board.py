@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from luce.aggregate import score_board
-from luce.aggregate.board.inference import mean_weights
-from luce.aggregate.scores.methods import METHODS, in_single_precision, one_step, plackett_luce, resample
+from luce.aggregate.board.posterior import mean_weights
+from luce.aggregate.scores.methods import METHODS, in_single_precision, one_step, plackett_luce, resample, tied_races
 from luce.aggregate.scores.table import ScoreTable, races_of
-from luce.aggregate.scores.tied_races import TiedRaces
 from luce.cli import main
 from luce.errors import DataError, SettingError, UnknownNameError
 from luce.numerics.races import dead_heats
@@ -57,7 +56,7 @@ def test_a_tier_by_a_fine_grid(size, shift, spread) -> None:
 def test_races_by_differences() -> None:
     rng = np.random.default_rng(1)
     races = races_of(table_of(drawn_scores(rng)), 0.95)
-    of = TiedRaces(8, races, rng.uniform(0.5, 2.0, 12))
+    of = tied_races(tuple("abcdefgh"), races, rng.uniform(0.5, 2.0, 12))
     x = rng.normal(size=8)
     at, steps = of(x), 1e-5 * np.eye(8)
     np.testing.assert_allclose(at.gradient, [(of(x + s).value - of(x - s).value) / 2e-5 for s in steps], atol=1e-6)
@@ -73,7 +72,7 @@ def test_races_are_those_of_the_loss() -> None:
     scores = drawn_scores(rng, gaps=False)
     x = rng.normal(size=8)
     value, gradient = losses.get("plackett_luce").value_and_grad(np.tile(x, 12), scores.T.ravel(), np.arange(0, 97, 8))
-    at = TiedRaces(8, races_of(table_of(scores), 0.95), np.ones(12))(x)
+    at = tied_races(tuple("abcdefgh"), races_of(table_of(scores), 0.95), np.ones(12))(x)
     assert at.value == pytest.approx(value, rel=1e-9)
     np.testing.assert_allclose(at.gradient, gradient.reshape(12, 8).sum(axis=0), atol=1e-8)
 

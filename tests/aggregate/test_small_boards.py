@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from luce.aggregate import Ballots, fit_mallows, fit_mixture, leaderboard, score_board
-from luce.aggregate.board.inference import draw_normal
+from luce.aggregate.board.posterior import draw_normal
 from luce.aggregate.board.result import Board
 from luce.errors import LuceError, LuceWarning
 from tests.fuzz.boards import (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from luce.aggregate.kemeny_program import DP_LIMIT, ProgramResult, insertion_search, optimal_subsets, solve_program
 from luce.aggregate.positional import margins, ordered_components
-from luce.aggregate.result import uncrossed
+from luce.aggregate.result import closure, uncrossed
 from luce.types import FloatArray, IntArray
 
 EXACT_LIMIT = 120
@@ -57,33 +57,36 @@ def kemeny_order(weights: FloatArray, *, time_limit: float = 60.0, exact_limit: 
         _solve_weak(cost[np.ix_(part, part)], margin[np.ix_(part, part)], part, deadline, exact_limit)
         for part in ordered_components(margin >= 0)
     ]
-    order = np.concatenate([part.order for part in parts])
-    cuts: list[bool] = []
-    for part in parts:
-        cuts.extend([*part.cuts.tolist(), True])
-    inside = np.zeros(len(weights), dtype=np.int64)
+    found, inside = _together(cost, parts)
+    certain = _blocks(parts, inside[:, None] < inside[None, :])
+    cuts = np.concatenate([np.append(part.cuts, True) for part in parts])[:-1]
+    return found._replace(cuts=cuts, certain=certain, firsts=parts[0].firsts)
+
+
+def _together(cost: FloatArray, parts: list[KemenyResult]) -> tuple[KemenyResult, IntArray]:
+    """Components one after another, as far as they add up, and the number of the component of every item.
+
+    Everything between components costs the least it can, whichever order is optimal inside.
+    """
+    inside = np.zeros(len(cost), dtype=np.int64)
     for number, part in enumerate(parts):
         inside[part.order] = number
-    # Everything between components costs the least it can, whichever order is optimal inside.
     across = float(np.minimum(cost, cost.T)[inside[:, None] < inside[None, :]].sum())
-    method = max((part.method for part in parts), key=["majority", "subsets", "program", "search"].index)
-    return KemenyResult(
-        order,
-        across + sum(part.value for part in parts),
-        across + sum(part.bound for part in parts),
-        np.array(cuts[:-1], dtype=bool),
-        all(part.cuts_known for part in parts),
-        method,
-        _across_components(parts, inside),
-        float(np.prod([part.optima for part in parts])),
-        all(part.counted for part in parts),
-        parts[0].firsts,
+    found = KemenyResult(
+        order=np.concatenate([part.order for part in parts]),
+        value=across + sum(part.value for part in parts),
+        bound=across + sum(part.bound for part in parts),
+        cuts=np.empty(0, dtype=bool),
+        cuts_known=all(part.cuts_known for part in parts),
+        method=max((part.method for part in parts), key=["majority", "subsets", "program", "search"].index),
+        optima=float(np.prod([part.optima for part in parts])),
+        counted=all(part.counted for part in parts),
     )
+    return found, inside
 
 
-def _across_components(parts: list[KemenyResult], inside: IntArray) -> NDArray[np.bool_]:
-    """What is certain: the order of components, and what is certain inside each."""
-    certain = inside[:, None] < inside[None, :]
+def _blocks(parts: list[KemenyResult], certain: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """What is certain between components, with what is certain inside each."""
     for part in parts:
         items = np.sort(part.order)
         certain[np.ix_(items, items)] = part.certain
@@ -94,42 +97,21 @@ def _solve_weak(
     cost: FloatArray, margin: FloatArray, items: IntArray, deadline: float, exact_limit: int
 ) -> KemenyResult:
     """A component of the graph of majorities and ties."""
-    n = len(items)
-    if n <= DP_LIMIT:
-        solved = _solve_strict(cost, margin, deadline, exact_limit)
-        return solved._replace(order=items[solved.order], firsts=items[solved.firsts])
     # Beyond that size the strict majorities are solved by themselves, and pairs that are tied between them are free.
-    strict = ordered_components(margin > 0)
-    parts = [_solve_strict(cost[np.ix_(p, p)], margin[np.ix_(p, p)], deadline, exact_limit) for p in strict]
-    order = np.concatenate([p[part.order] for p, part in zip(strict, parts, strict=True)])
-    component = np.zeros(n, dtype=np.int64)
-    forced = np.zeros((n, n), dtype=bool)
-    for number, (p, part) in enumerate(zip(strict, parts, strict=True)):
-        component[p] = number
-        forced[np.ix_(p, p)] = part.certain
-    between = component[:, None] != component[None, :]
-    forced |= between & (margin > 0)
-    across = float(np.minimum(cost, cost.T)[component[:, None] < component[None, :]].sum())
-    method = max((part.method for part in parts), key=["majority", "subsets", "program", "search"].index)
-    return KemenyResult(
-        items[order],
-        across + sum(part.value for part in parts),
-        across + sum(part.bound for part in parts),
-        uncrossed(_closure(forced)[np.ix_(order, order)]),
-        all(part.cuts_known for part in parts),
-        method,
-        _closure(forced),
-        float(np.prod([part.optima for part in parts])),
-        len(strict) == 1 and parts[0].counted,
-        items[np.flatnonzero(~_closure(forced).any(axis=0))],
-    )
-
-
-def _closure(relation: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    closed = relation.copy()
-    for via in range(len(closed)):
-        closed |= closed[:, via, None] & closed[None, via, :]
-    return closed
+    strict = [np.arange(len(items))] if len(items) <= DP_LIMIT else ordered_components(margin > 0)
+    parts = []
+    for part in strict:
+        solved = _solve_strict(cost[np.ix_(part, part)], margin[np.ix_(part, part)], deadline, exact_limit)
+        parts.append(solved._replace(order=part[solved.order], firsts=part[solved.firsts]))
+    found = parts[0]
+    if len(items) > DP_LIMIT:
+        found, inside = _together(cost, parts)
+        forced = closure(_blocks(parts, (inside[:, None] != inside[None, :]) & (margin > 0)))
+        cuts = uncrossed(forced[np.ix_(found.order, found.order)])
+        firsts = np.flatnonzero(~forced.any(axis=0))
+        counted = len(strict) == 1 and found.counted
+        found = found._replace(cuts=cuts, certain=forced, counted=counted, firsts=firsts)
+    return found._replace(order=items[found.order], firsts=items[found.firsts])
 
 
 def _solve_strict(cost: FloatArray, margin: FloatArray, deadline: float, exact_limit: int) -> KemenyResult:

@@ -271,13 +271,7 @@ def _generalised(
     """The log-likelihood of the best phi of every stage, and those phi."""
     totals, chances = _stage_totals(orders, lengths, weights, centre)
     n = len(centre)
-    spreads = np.ones(n)
-    for stage in range(n - 1):
-        alone = np.zeros((1, n))
-        alone[0, stage] = totals[stage]
-        chance = np.zeros((1, n))
-        chance[0, stage] = chances[stage]
-        spreads[stage] = _solve_phi(alone, chance)[0]
+    spreads = np.append(_solve_phi(np.diag(totals)[:-1], np.diag(chances)[:-1]), 1.0)
     value = float(totals @ np.log(spreads) - chances @ log_normaliser(spreads, n))
     return value, spreads[:-1]
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from luce.aggregate.ballots import Ballots
-from luce.aggregate.result import Consensus, check_options, tiers_by_score
+from luce.aggregate.result import Consensus, by_scores, check_options
 from luce.checks import fits_in_memory
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
@@ -37,14 +37,19 @@ def before_weights(ballots: Ballots, unranked: str = "last") -> FloatArray:
     return weights
 
 
+def compared(ballots: Ballots, unranked: str = "last") -> FloatArray:
+    """(items, items): the weight of the ballots that rank both x and y."""
+    ranked = ballots.filled(unranked) >= 0
+    both: FloatArray = (ranked * ballots.weights[:, None]).T @ ranked
+    return both
+
+
 def support(ballots: Ballots, unranked: str = "last") -> FloatArray:
     """(items, items): P(x before y), a tie counting half; 1/2 where no ballot compares the two, and on the diagonal."""
-    weights = before_weights(ballots, unranked)
-    ranked = ballots.filled(unranked) >= 0
-    compared = (ranked * ballots.weights[:, None]).T @ ranked
+    weights, both = before_weights(ballots, unranked), compared(ballots, unranked)
     with np.errstate(invalid="ignore"):
-        share = 0.5 + 0.5 * (weights - weights.T) / compared
-    return np.where(compared > 0, share, 0.5)
+        share = 0.5 + 0.5 * (weights - weights.T) / both
+    return np.where(both > 0, share, 0.5)
 
 
 def margins(weights: FloatArray, tolerance: float | None = None) -> FloatArray:
@@ -218,17 +223,13 @@ def positional_scores(ballots: Ballots, rule: PositionRule, unranked: str = "las
     return totals / counted
 
 
-def _named(ballots: Ballots, scores: FloatArray) -> dict[str, float]:
-    return dict(zip(ballots.items, scores.tolist(), strict=True))
-
-
 def minimax(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     """Sort by the worst majority against an item, by margins (Simpson and Kramer): the smaller, the better."""
     check_options("minimax", options)
     margin = margins(before_weights(ballots, unranked))
     against = np.where(np.eye(len(margin), dtype=bool), -np.inf, -margin)
     scores = -against.max(axis=1, initial=-np.inf) if len(margin) > 1 else np.zeros(1)
-    return Consensus("minimax", tiers_by_score(ballots.items, scores), _named(ballots, scores))
+    return by_scores("minimax", ballots.items, scores)
 
 
 def approval(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
@@ -239,7 +240,7 @@ def approval(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     notes: tuple[str, ...] = ()
     if np.ptp(scores) == 0 and ballots.n_items > 1:
         notes = ("Every ballot lists every item, so that approval tells nothing; leave out what is not approved.",)
-    return Consensus("approval", tiers_by_score(ballots.items, scores), _named(ballots, scores), notes=notes)
+    return by_scores("approval", ballots.items, scores, notes=notes)
 
 
 def hodge(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
@@ -250,26 +251,24 @@ def hodge(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     everything, the order is Borda's.
     """
     check_options("hodge", options)
-    weights = before_weights(ballots, unranked)
-    ranked = ballots.filled(unranked) >= 0
-    compared = (ranked * ballots.weights[:, None]).T @ ranked
-    np.fill_diagonal(compared, 0.0)
+    weights, both = before_weights(ballots, unranked), compared(ballots, unranked)
+    np.fill_diagonal(both, 0.0)
     flow = weights - weights.T
-    laplacian = np.diag(compared.sum(axis=1)) - compared
+    laplacian = np.diag(both.sum(axis=1)) - both
     scores: FloatArray = np.linalg.lstsq(laplacian, flow.sum(axis=1), rcond=1e-12)[0]
     scores = np.round(scores - scores.mean(), 12)
     with np.errstate(invalid="ignore"):
-        margin = np.where(compared > 0, flow / compared, 0.0)
-    residual = np.where(compared > 0, margin - (scores[:, None] - scores[None, :]), 0.0)
-    whole = float(np.sum(compared * margin**2))
+        margin = np.where(both > 0, flow / both, 0.0)
+    residual = np.where(both > 0, margin - (scores[:, None] - scores[None, :]), 0.0)
+    whole = float(np.sum(both * margin**2))
     notes = []
     if whole > 0:
-        cyclic = float(np.sum(compared * residual**2)) / whole
+        cyclic = float(np.sum(both * residual**2)) / whole
         notes.append(f"{100 * cyclic:.1f}% of the squared margins run in circles, which no ranking explains.")
-    parts = len(ordered_components(compared > 0))
+    parts = len(ordered_components(both > 0))
     if parts > 1:
         notes.append(f"No ballot compares items of {parts} groups with each other; their order means nothing.")
-    return Consensus("hodge", tiers_by_score(ballots.items, scores), _named(ballots, scores), notes=tuple(notes))
+    return by_scores("hodge", ballots.items, scores, notes=tuple(notes))
 
 
 def stv(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
@@ -295,7 +294,7 @@ def stv(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
         if open_seats <= 0:
             struck.append(np.flatnonzero(left).tolist())
             break
-        share = _shares(tiers, left)
+        share = first_shares(tiers, left)
         votes = value @ share
         if left.sum() <= open_seats:
             elected.append(np.flatnonzero(left).tolist())
@@ -325,7 +324,7 @@ def stv(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     return Consensus("stv", names, scores, notes=tuple(notes))
 
 
-def _shares(tiers: Any, left: Any) -> FloatArray:
+def first_shares(tiers: NDArray[np.int32], left: NDArray[np.bool_]) -> FloatArray:
     """(ballots, items): how each ballot's vote is split over the best of its items that are left."""
     far = np.iinfo(np.int32).max
     standing = np.where(left & (tiers >= 0), tiers, far)

@@ -32,14 +32,23 @@ class Optima:
         return f"{many} optimal ranking{'s' * (self.count != 1 or not self.counted)}, one is {' > '.join(self.example)}"
 
 
-def layers(above: NDArray[np.bool_]) -> list[IntArray]:
-    """Tiers of a transitive relation: what nothing left is above comes next."""
-    left, found = np.ones(len(above), dtype=bool), []
+def layers(items: tuple[str, ...], above: NDArray[np.bool_]) -> tuple[list[list[str]], NDArray[np.bool_]]:
+    """Tiers of a transitive relation, what nothing left is above next; and pairs [x, y] of different tiers, x first."""
+    tier, left, number = np.zeros(len(above), dtype=np.int64), np.ones(len(above), dtype=bool), 0
     while left.any():
         top = left & ~(above[left]).any(axis=0)
-        found.append(np.flatnonzero(top))
+        tier[top], number = number, number + 1
         left &= ~top
-    return found
+    tiers = [[items[i] for i in np.flatnonzero(tier == k)] for k in range(number)]
+    return tiers, tier[:, None] < tier[None, :]
+
+
+def closure(relation: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The transitive closure."""
+    closed = relation.copy()
+    for via in range(len(closed)):
+        closed |= closed[:, via, None] & closed[None, via, :]
+    return closed
 
 
 @dataclass(frozen=True)
@@ -169,6 +178,11 @@ def tiers_by_score(items: tuple[str, ...], scores: FloatArray) -> list[list[str]
     slack = 1e-10 * max(1.0, float(np.abs(scores).max()))
     cuts = -np.diff(scores[order]) > slack
     return tiers_by_cuts(items, order, cuts)
+
+
+def by_scores(rule: str, items: tuple[str, ...], scores: FloatArray, **more: Any) -> Consensus:
+    """The answer of a rule that sorts by these scores."""
+    return Consensus(rule, tiers_by_score(items, scores), dict(zip(items, scores.tolist(), strict=True)), **more)
 
 
 def tiers_by_cuts(items: tuple[str, ...], order: IntArray, cuts: NDArray[np.bool_]) -> list[list[str]]:

@@ -22,6 +22,8 @@ from luce.aggregate.positional import (
     POSITIONAL,
     PositionRule,
     before_weights,
+    compared,
+    first_shares,
     is_expression,
     margins,
     named,
@@ -33,11 +35,12 @@ from luce.aggregate.positional import (
 from luce.aggregate.result import (
     Consensus,
     Optima,
+    by_scores,
     check_options,
+    closure,
     layers,
     position_scores,
     tiers_by_cuts,
-    tiers_by_score,
     tiers_text,
 )
 from luce.data.names import alike
@@ -53,16 +56,11 @@ def positional(ballots: Ballots, rule: PositionRule, unranked: str, **options: A
     """Sort by f(x) = E[h(position of x)], which minimises [Pareek] (4.5) by [Pareek] Proposition 12."""
     check_options(rule_label(rule), options)
     scores = positional_scores(ballots, rule, unranked)
-    tiers = tiers_by_score(ballots.items, scores)
     # The minimum of [Pareek] (4.5); tied items may stand in any order without changing it.
     objective = float(np.sort(scores)[::-1] @ np.arange(1, len(scores) + 1))
     rises = np.any(np.diff(position_values(rule, ballots.n_items)) > 0)
     notes = ("The rule gives a lower place more than a higher one somewhere.",) if rises else ()
-    return Consensus(rule_label(rule), tiers, _named(ballots, scores), objective, objective, notes=notes)
-
-
-def _named(ballots: Ballots, scores: FloatArray) -> dict[str, float]:
-    return dict(zip(ballots.items, scores.tolist(), strict=True))
+    return by_scores(rule_label(rule), ballots.items, scores, objective=objective, bound=objective, notes=notes)
 
 
 def kemeny(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
@@ -101,11 +99,8 @@ def _optima(
 
 def _by_layers(ballots: Ballots, optima: Optima) -> tuple[list[list[str]], list[str]]:
     """Tiers of what is certain, and a remark where items in different tiers may change places."""
-    parts = layers(optima.certain)
-    tier = np.empty(ballots.n_items, dtype=np.int64)
-    for number, part in enumerate(parts):
-        tier[part] = number
-    open_pairs = (tier[:, None] < tier[None, :]) & ~optima.certain
+    tiers, apart = layers(ballots.items, optima.certain)
+    open_pairs = apart & ~optima.certain
     notes = [f"{optima}."] if optima.count > 1 or not optima.counted else []
     if open_pairs.any():
         x, y = np.argwhere(open_pairs)[0]
@@ -113,15 +108,13 @@ def _by_layers(ballots: Ballots, optima: Optima) -> tuple[list[list[str]], list[
             f"Tiers show what all optimal rankings agree on; some pairs in different tiers are open, such as "
             f"{ballots.items[x]} and {ballots.items[y]}."
         )
-    return [[ballots.items[i] for i in part] for part in parts], notes
+    return tiers, notes
 
 
 def _tied_weight(ballots: Ballots, unranked: str, weights: FloatArray) -> float:
     """Weight of all pairs that a ballot ranks as equal."""
-    ranked = ballots.filled(unranked) >= 0
-    compared = (ranked * ballots.weights[:, None]).T @ ranked
     upper = np.triu_indices(ballots.n_items, 1)
-    return float((compared - weights - weights.T)[upper].sum())
+    return float((compared(ballots, unranked) - weights - weights.T)[upper].sum())
 
 
 def footrule(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
@@ -240,7 +233,7 @@ def copeland(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     check_options("copeland", options)
     margin = margins(before_weights(ballots, unranked))
     scores = (margin > 0).sum(axis=1) + 0.5 * ((margin == 0).sum(axis=1) - 1)
-    return Consensus("copeland", tiers_by_score(ballots.items, scores), _named(ballots, scores))
+    return by_scores("copeland", ballots.items, scores)
 
 
 def _strengths(ballots: Ballots, unranked: str, rule: str, options: dict[str, Any]) -> FloatArray:
@@ -280,24 +273,16 @@ def ranked_pairs(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
         for number, part in enumerate(ordered_components(locked | group)):
             component[part] = number
         locked |= group & (component[:, None] != component[None, :])
-    reach = locked.copy()
-    for via in range(len(reach)):
-        reach |= reach[:, via, None] & reach[None, via, :]
-    return _layers("ranked_pairs", ballots, reach)
+    return _layers("ranked_pairs", ballots, closure(locked))
 
 
 def _layers(rule: str, ballots: Ballots, above: NDArray[np.bool_]) -> Consensus:
-    """Tiers of a transitive relation: what nothing left is above comes next."""
-    layer = np.zeros(len(above), dtype=np.int64)
-    parts = layers(above)
-    for number, part in enumerate(parts):
-        layer[part] = number
-    tiers = [[ballots.items[i] for i in part] for part in parts]
-    undecided = ~(above | above.T)
-    split = bool((undecided & (layer[:, None] < layer[None, :])).any())
-    scores = above.sum(axis=1).astype(np.float64)
+    """Tiers of a transitive relation, and a remark where it leaves items of different tiers open."""
+    tiers, apart = layers(ballots.items, above)
+    split = bool((apart & ~(above | above.T)).any())
+    counted = dict(zip(ballots.items, above.sum(axis=1).astype(np.float64).tolist(), strict=True))
     notes = ("Some items in different tiers are not comparable by this rule.",) if split else ()
-    return Consensus(rule, tiers, _named(ballots, scores) if not split else position_scores(tiers), notes=notes)
+    return Consensus(rule, tiers, position_scores(tiers) if split else counted, notes=notes)
 
 
 def instant_runoff(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
@@ -313,41 +298,22 @@ def instant_runoff(ballots: Ballots, unranked: str, **options: Any) -> Consensus
     groups: list[IntArray] = []
     scores = np.zeros(ballots.n_items)
     while left.any():
-        votes = _first_places(tiers, ballots.weights, left)
+        votes = ballots.weights @ first_shares(tiers, left)
         fewest = votes[left].min()
         struck = left & (votes <= fewest + 1e-10 * max(1.0, ballots.total))
         scores[struck] = len(groups)
         groups.append(np.flatnonzero(struck))
         left &= ~struck
     result = [[ballots.items[i] for i in group] for group in groups[::-1]]
-    return Consensus("instant_runoff", result, _named(ballots, scores))
+    return Consensus("instant_runoff", result, dict(zip(ballots.items, scores.tolist(), strict=True)))
 
 
-def _first_places(tiers: NDArray[np.int32], weights: FloatArray, left: NDArray[np.bool_]) -> FloatArray:
-    far = np.iinfo(np.int32).max
-    standing = np.where(left & (tiers >= 0), tiers, far)
-    best = standing.min(axis=1)
-    first = (standing == best[:, None]) & (best < far)[:, None]
-    share = weights / np.maximum(first.sum(axis=1), 1)
-    result: FloatArray = share @ first
-    return result
-
-
+_HERE = ("kemeny", "footrule", "mode", "copeland", "schulze", "ranked_pairs", "instant_runoff")
+_BESIDE = ("minimax", "approval", "hodge", "stv")
 RULES = Registry(
     "rule",
-    {
-        "kemeny": "luce.aggregate.rules:kemeny",
-        "footrule": "luce.aggregate.rules:footrule",
-        "mode": "luce.aggregate.rules:mode",
-        "copeland": "luce.aggregate.rules:copeland",
-        "schulze": "luce.aggregate.rules:schulze",
-        "ranked_pairs": "luce.aggregate.rules:ranked_pairs",
-        "instant_runoff": "luce.aggregate.rules:instant_runoff",
-        "minimax": "luce.aggregate.positional:minimax",
-        "approval": "luce.aggregate.positional:approval",
-        "hodge": "luce.aggregate.positional:hodge",
-        "stv": "luce.aggregate.positional:stv",
-    },
+    {name: f"luce.aggregate.rules:{name}" for name in _HERE}
+    | {name: f"luce.aggregate.positional:{name}" for name in _BESIDE},
 )
 """Rules beside the positional ones."""
 ALIASES = {
@@ -393,7 +359,6 @@ def consensus(ballots: Ballots, rule: PositionRule = "borda", *, unranked: str =
 
 
 def _by_rule(ballots: Ballots, rule: PositionRule, unranked: str, options: dict[str, Any]) -> Consensus:
-
     if isinstance(rule, str):
         rule = ALIASES.get(canonical(rule), rule)
     if not isinstance(rule, str) or named(rule):

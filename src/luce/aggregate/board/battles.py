@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,61 +83,20 @@ def _by_name(codes: IntArray, found: Sequence[str], words: IntArray, sides: Side
     return np.where(winner == sides.a, A_WINS, np.where(winner == sides.b, B_WINS, undecided))
 
 
-def from_goals(rows: Rows, columns: tuple[str, str]) -> IntArray:
-    """The side with more goals (points, votes) wins."""
-    a, b = (rows[name].number() for name in columns)
-    return np.where(a > b, A_WINS, np.where(a < b, B_WINS, TIE)).astype(np.int64)
-
-
 USUAL = (("a", "b", "outcome"), ("model_a", "model_b", "winner"), ("winner", "loser", None))
 """Names of columns that are known without being given."""
 
 
-@dataclass(frozen=True)
-class BattleColumns:
-    """Which column plays which part."""
-
-    a: str
-    b: str
-    outcome: str | None
-    """None where a is the winner of every row that `tie` does not mark."""
-    tie: str | None = None
-    goals: tuple[str, str] | None = None
-    """Where the side with more goals (points, votes) wins: the columns of a and of b."""
-    weight: str | None = None
-    count: str | None = None
-    group: str | None = None
-    neutral: str | None = None
-    covariates: tuple[str, ...] = ()
-    time: str | None = None
-    by: str | None = None
-    id: str | None = None
-    pairs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Covariates by name, where they are differences of two columns."""
-
-    @property
-    def text(self) -> list[str]:
-        """Columns that are names, also where they look like numbers."""
-        return [self.a, self.b, *([self.group] if self.group else [])]
-
-    @property
-    def all(self) -> list[str]:
-        """All columns to read, each once."""
-        single = (self.a, self.b, self.outcome, self.tie, self.weight, self.count, self.group, self.neutral)
-        named = (*single, *(self.goals or ()), self.time, self.by, *self.covariates)
-        return list(dict.fromkeys(name for name in named if name is not None))
-
-
-def find_columns(source: Table, given: Columns) -> BattleColumns:
+def find_columns(source: Table, given: Columns) -> Columns:
     """The given columns, and for the others those with a usual name.
 
     Usual are a, b, outcome; model_a, model_b, winner; winner, loser. Naming one leaves the usual names of the others.
+    The outcome is None where a is the winner of every row that is not marked as a tie.
     """
     a, b, outcome = _sides_and_outcome(source, given)
     goals = _goals(source, outcome)
-    tie = None
     if a == "winner" and outcome is None:
-        tie = _tie_column(source)
+        _tie_column(source)
     elif goals is None:
         outcome = source.name(str(outcome or "outcome"), role="outcome")
     roles = {"first side": a, "second side": b, "weights": given.weight, "counts": given.count}
@@ -149,15 +108,16 @@ def find_columns(source: Table, given: Columns) -> BattleColumns:
         "category": given.by,
         "id": given.id,
     }
-    pairs = dict(given.covariates) if isinstance(given.covariates, Mapping) else {}
-    wanted = [c for pair in pairs.values() for c in pair] if pairs else list(given.covariates)
-    for role, name in (*roles.items(), *(("covariate", c) for c in wanted)):
+    for role, name in (*roles.items(), *(("covariate", c) for c in _covariates(given))):
         if name is not None:
             source.name(name, role=role)
-    alike = ("weight", "count", "group", "neutral", "time", "by", "id")
-    same = {name: getattr(given, name) for name in alike}
-    named = outcome if isinstance(outcome, str) and goals is None else None
-    return BattleColumns(a, b, named, tie, goals, covariates=tuple(wanted), pairs=pairs, **same)
+    return replace(given, a=a, b=b, outcome=goals or outcome)
+
+
+def _covariates(columns: Columns) -> list[str]:
+    """The columns of the covariates; of pairs, that of a and that of b in turn."""
+    given = columns.covariates
+    return [c for pair in given.values() for c in pair] if isinstance(given, Mapping) else list(given)
 
 
 def _sides_and_outcome(source: Table, given: Columns) -> tuple[str, str, str | tuple[str, str] | None]:
@@ -265,21 +225,27 @@ class Battles:
         return float(len(self.a) if self.count is None else self.count.sum())
 
 
-def read_battles(source: Table, columns: BattleColumns, treatment: Treatment) -> Battles:
-    """Read and check the battles of a table."""
-    rows = source.read(columns.all, columns.text)
+def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battles:
+    """Read and check the battles of a table, whose columns were found."""
+    pair, won = [str(columns.a), str(columns.b)], columns.outcome
+    tie = _tie_column(source) if won is None else None
+    outcomes = won if isinstance(won, tuple) else (won, tie)
+    others = (columns.weight, columns.count, columns.group, columns.neutral, columns.time, columns.by)
+    wanted = dict.fromkeys((*pair, *outcomes, *others, *_covariates(columns)))
+    rows = source.read([name for name in wanted if name is not None], [*pair, *filter(None, [columns.group])])
     if not len(rows):
         raise DataError(f"{source.label} has no rows; at least one battle is needed.")
-    items, a, b, teams, notes = _sides(rows, columns, treatment.team_separator)
-    outcome, said = _outcomes(rows, columns, None if teams else Sides(a, b, items))
+    items, a, b, teams, notes = _sides(rows, pair, treatment.team_separator)
+    outcome, said = _outcomes(rows, won, tie, None if teams else Sides(a, b, items))
     names, unknown = rename(items, treatment.names)
     count = None if columns.count is None else rows[columns.count].number(least=0.0, most=MOST_WEIGHT)
     weight = None if columns.weight is None else rows[columns.weight].number(least=0.0, most=MOST_WEIGHT)
     neutral = None if columns.neutral is None else rows[columns.neutral].flags()
     covariates = None
     if columns.covariates:
-        covariates = np.column_stack([rows[name].number() for name in columns.covariates])
-        covariates = _differences(covariates, columns) if columns.pairs else covariates
+        covariates = np.column_stack([rows[name].number() for name in _covariates(columns)])
+        if isinstance(columns.covariates, Mapping):
+            covariates = _differences(covariates, columns.covariates)
     if count is not None and np.any(count != np.round(count)):
         row = int(np.flatnonzero(count != np.round(count))[0])
         raise rows.error(row, f"the count is {count[row]:g}; counts must be whole numbers (use weight for others).")
@@ -295,7 +261,7 @@ def read_battles(source: Table, columns: BattleColumns, treatment: Treatment) ->
         group=group,
         side=_advantage(neutral, len(a)) if treatment.side else None,
         covariates=covariates,
-        covariate_names=tuple(columns.pairs) or columns.covariates,
+        covariate_names=tuple(columns.covariates),
         teams=teams,
         time=None if columns.time is None else _times(rows[columns.time]),
         category=category,
@@ -316,10 +282,10 @@ def _times(column: Column) -> FloatArray:
     return times / YEAR if dated else times
 
 
-def _differences(values: FloatArray, columns: BattleColumns) -> FloatArray:
+def _differences(values: FloatArray, names: Iterable[str]) -> FloatArray:
     """Side a less side b, in units of the standard deviation of the difference."""
     result = values[:, 0::2] - values[:, 1::2]
-    for name, spread in zip(columns.pairs, result.std(axis=0), strict=True):
+    for name, spread in zip(names, result.std(axis=0), strict=True):
         if spread == 0.0:
             raise DataError(f"The covariate {name!r} never differs between the sides; leave it out.")
     scaled: FloatArray = result / result.std(axis=0)
@@ -346,9 +312,9 @@ def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[tup
 
 
 def _sides(
-    rows: Rows, columns: BattleColumns, separator: str | None
+    rows: Rows, names: list[str], separator: str | None
 ) -> tuple[tuple[str, ...], IntArray, IntArray, Teams | None, tuple[str, ...]]:
-    pair = (rows[columns.a], rows[columns.b])
+    pair = [rows[name] for name in names]
     lists = any(column.is_list for column in pair)
     # Two columns on two threads: coding the names is most of the work of a large table.
     coded = map_chunks(lambda k, _: _encode_side(pair[k]), [(0, 1), (1, 2)])
@@ -363,8 +329,8 @@ def _sides(
         raise rows.error(row, f"{_show(sides[a[row]])} is set against itself; a battle needs two sides.")
     if separator is None and not lists:
         return tuple(side[0] for side in sides), a, b, None, notes
-    names = tuple(sorted({m for side in sides for m in side}))
-    number = {name: i for i, name in enumerate(names)}
+    items = tuple(sorted({m for side in sides for m in side}))
+    number = {name: i for i, name in enumerate(items)}
     starts = np.concatenate([[0], np.cumsum([len(side) for side in sides])]).astype(np.int64)
     members = np.array([number[m] for side in sides for m in side], dtype=np.int64)
     for i, j in np.unique(np.column_stack([a, b]), axis=0):
@@ -372,7 +338,7 @@ def _sides(
         if shared:
             row = int(np.flatnonzero((a == i) & (b == j))[0])
             raise rows.error(row, f"{min(shared)!r} plays on both sides of a battle; a member has one side.")
-    return names, a, b, Teams(starts, members), notes
+    return items, a, b, Teams(starts, members), notes
 
 
 def _show(side: tuple[str, ...]) -> str:
@@ -403,15 +369,18 @@ def _members(side: tuple[str, ...], separator: str | None) -> tuple[str, ...]:
     return team
 
 
-def _outcomes(rows: Rows, columns: BattleColumns, sides: Sides | None) -> tuple[IntArray, tuple[str, ...]]:
-    if columns.goals is not None:
-        return from_goals(rows, columns.goals), ()
-    if columns.outcome is not None:
-        outcome, note = read_outcomes(rows[columns.outcome], sides)
+def _outcomes(
+    rows: Rows, column: str | tuple[str, str] | None, tie: str | None, sides: Sides | None
+) -> tuple[IntArray, tuple[str, ...]]:
+    if isinstance(column, tuple):
+        # The side with more goals (points, votes) wins.
+        a, b = (rows[name].number() for name in column)
+        return np.where(a > b, A_WINS, np.where(a < b, B_WINS, TIE)).astype(np.int64), ()
+    if column is not None:
+        outcome, note = read_outcomes(rows[column], sides)
         return outcome, (note,) if note else ()
-    if columns.tie is None:
-        return np.full(len(rows), A_WINS, dtype=np.int64), ()
-    return np.where(rows[columns.tie].flags(), TIE, A_WINS).astype(np.int64), ()
+    drawn = np.zeros(len(rows), dtype=bool) if tie is None else rows[tie].flags()
+    return np.where(drawn, TIE, A_WINS).astype(np.int64), ()
 
 
 def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:
@@ -460,20 +429,6 @@ def _present(battles: Battles) -> Battles:
 
 def select(battles: Battles, keep: NDArray[Any] | slice) -> Battles:
     """Some of the battles, by a mask, by number or as a slice, with all names."""
-
-    def cut(values: NDArray[Any] | None) -> NDArray[Any] | None:
-        return None if values is None else values[keep]
-
-    return replace(
-        battles,
-        a=battles.a[keep],
-        b=battles.b[keep],
-        outcome=battles.outcome[keep],
-        count=cut(battles.count),
-        weight=cut(battles.weight),
-        group=cut(battles.group),
-        side=cut(battles.side),
-        covariates=cut(battles.covariates),
-        time=cut(battles.time),
-        category=cut(battles.category),
-    )
+    by_row = ("a", "b", "outcome", "count", "weight", "group", "side", "covariates", "time", "category")
+    given = {name: getattr(battles, name) for name in by_row}
+    return replace(battles, **{name: values[keep] for name, values in given.items() if values is not None})

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
 
-from luce.aggregate.board.inference import draw_normal, rank_sets, ranks
 from luce.aggregate.board.newton import inverse
 from luce.aggregate.board.plots import plot_categories
-from luce.aggregate.board.result import COLUMNS, Board
+from luce.aggregate.board.posterior import Posterior
+from luce.aggregate.board.result import Board
 from luce.errors import DataError
 from luce.result import Result, Sheet
 from luce.types import FloatArray
@@ -58,7 +57,7 @@ class CategoryBoards(Result):
 
     def columns(self) -> dict[str, list[Any]]:
         """Rows of all boards, with their category."""
-        columns: dict[str, list[Any]] = {self.by: [], **{c: [] for c in COLUMNS}}
+        columns: dict[str, list[Any]] = {self.by: [], **{column: [] for column in self.overall.columns()}}
         for category, board in self.boards.items():
             columns[self.by] += [category] * len(board.names)
             for name, values in board.columns().items():
@@ -158,7 +157,7 @@ def _pooled(overall: Board, board: Board, spread: float) -> Board:
     little too large.
     """
     n, target = len(board.names), _targets(overall, board)
-    covariance = board.covariance[:n, :n]
+    covariance = board.covariance
     known = board.se[board.se > 0.0]
     if not len(known):
         return board
@@ -172,31 +171,17 @@ def _pooled(overall: Board, board: Board, spread: float) -> Board:
     # The overall strengths are known only so well; and this form stays definite where there is no spread at all.
     left = np.eye(n) - gain
     posterior = gain @ covariance @ gain.T + left @ (prior + overall.covariance[np.ix_(rows, rows)]) @ left.T
-    posterior = 0.5 * (posterior + posterior.T)
-    se = np.sqrt(np.maximum(np.diagonal(posterior), 0.0))
-    half = float(ndtri(0.5 + board.level / 2)) * se
-    drawn = draw_normal(posterior, 999, np.random.default_rng(0))
-    sets = rank_sets(strength, posterior, drawn, board.component, board.level)
+    found = Posterior.of(
+        *(board.names, strength, 0.5 * (posterior + posterior.T), board.component, board.level),
+        sets=np.random.default_rng(0),
+    )
     # Best first again: shrinking may change the order.
-    order = np.lexsort((np.array(board.names), -strength, board.component))
-    whole = board.covariance.copy()
-    whole[:n, :n] = posterior
-    kept = np.concatenate([order, np.arange(n, len(whole))])
+    order = found.order
     return replace(
         board,
-        names=tuple(board.names[i] for i in order),
-        strength=strength[order],
-        se=se[order],
-        lower=(strength - half)[order],
-        upper=(strength + half)[order],
-        rank=ranks(strength, board.component)[order],
-        rank_lower=sets.lower[order],
-        rank_upper=sets.upper[order],
+        posterior=found,
         games=board.games[order],
         logits=(board.logits + (strength - board.strength) * _logit_scale(board))[order],
-        component=board.component[order],
-        covariance=whole[np.ix_(kept, kept)],
-        surely_better=sets.surely_better[np.ix_(order, order)],
         weights=board.weights[order],
         errors="pooled",
         draws=None,

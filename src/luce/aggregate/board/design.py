@@ -8,7 +8,7 @@ a million battles cost as much as their different pairs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -44,6 +44,17 @@ class Design:
         strength = beta[: self.n_items]
         d = strength[self.first] - strength[self.second] if self.teams is None else self.teams @ strength
         return d + self.extra @ beta[self.n_items :] if self.extra.shape[1] else d
+
+    def matrix(self) -> sparse.csr_array:
+        """X, sparse."""
+        if self.teams is not None:
+            items = self.teams
+        else:
+            one, row = np.ones(len(self.first)), np.arange(len(self.first))
+            places = np.tile(row, 2), np.concatenate([self.first, self.second])
+            items = sparse.csr_array((np.concatenate([one, -one]), places), shape=(len(row), self.n_items))
+        extra = [sparse.csr_array(self.extra)] if self.extra.shape[1] else []
+        return sparse.csr_array(sparse.hstack([items, *extra], format="csr"))
 
     def pull(self, g: FloatArray) -> FloatArray:
         """X' g."""
@@ -84,6 +95,14 @@ def _add_gram(first, second, extra, h, n, out):  # type: ignore[no-untyped-def]
                 out[n + e, n + c] += value * extra[r, e]
 
 
+class Weighted(NamedTuple):
+    """The battles behind the counts, where they have weights: row of the design times 3 plus outcome, and how many."""
+
+    cell: IntArray
+    times: FloatArray
+    weight: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class Counts:
     """How often each row of the design was won by a, won by b, and tied."""
@@ -93,8 +112,9 @@ class Counts:
     """(rows, 3): sum of weights."""
     squares: FloatArray
     """(rows, 3): sum of squared weights, for sandwich errors; equal to `total` without weights."""
-    cell: IntArray | None = None
-    """For every input row, row of the design times 3 plus outcome; kept where resampling needs it."""
+    judged: sparse.csr_array | None = None
+    """(judges, rows times 3): the weight of each cell before each judge, where battles are grouped."""
+    weighted: Weighted | None = None
 
     def every(self, step: int) -> Counts:
         """Every so many rows: a sample to start from where each battle has a row of its own."""
@@ -109,10 +129,37 @@ class Counts:
 
     def with_totals(self, total: FloatArray) -> Counts:
         """The same rows with other counts."""
-        return replace(self, total=total, squares=total, cell=None)
+        return Counts(self.design, total, total)
+
+    def within(self, label: IntArray) -> Counts:
+        """What happened between items with one label."""
+        same = (label[self.design.first] == label[self.design.second])[:, None]
+        return Counts(self.design, self.total * same, self.squares * same)
+
+    def resampled(self, rng: np.random.Generator) -> Counts:
+        """Dirichlet weights of battles (or of whole groups), summed by cell: the Bayesian bootstrap.
+
+        Drawing battles with replacement was rejected: a sample may lose the only win of an item, and its estimate is
+        then infinite. The sum of k exponential weights is Gamma(k), so that a cell needs one draw.
+        """
+        if self.judged is not None:
+            total = shares(np.ones(self.judged.shape[0]), rng) @ self.judged
+        elif self.weighted is not None:
+            cell, times, weight = self.weighted
+            total = add_up(cell, shares(times, rng) * weight, self.total.size)
+        else:
+            total = shares(self.total.ravel(), rng)
+        return self.with_totals(total.reshape(self.total.shape))
 
 
-def collapse(battles: Battles, *, keep_cells: bool = False) -> Counts:
+def shares(count: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Weights with these means that add up to the same total: a Dirichlet draw times it."""
+    drawn = rng.standard_gamma(count)
+    scaled: FloatArray = drawn * (count.sum() / drawn.sum())
+    return scaled
+
+
+def collapse(battles: Battles) -> Counts:
     """Count equal battles.
 
     Without a side effect or covariates the order of a and b does not matter, and rows join unordered pairs; with
@@ -141,7 +188,20 @@ def collapse(battles: Battles, *, keep_cells: bool = False) -> Counts:
     extra = np.empty((len(keys), 0)) if battles.side is None else (keys % 2).astype(np.float64)[:, None]
     design = _design(battles, keys // kinds // n, keys // kinds % n, extra)
     total, squares = (add_up(cell, values, 3 * len(keys)).reshape(-1, 3) for values in (total, squares))
-    return Counts(design, total, squares, cell[np.searchsorted(codes, code)] if keep_cells else None)
+    counts = Counts(design, total, squares)
+    if battles.group is None and battles.weight is None:
+        return counts
+    return _with_battles(counts, battles, cell[np.searchsorted(codes, code)])
+
+
+def _with_battles(counts: Counts, battles: Battles, cell: IntArray) -> Counts:
+    """The counts with what their resampling needs: who judged the battles of each cell, or their weights."""
+    count = np.ones(len(battles.a)) if battles.count is None else battles.count
+    weight = np.ones(len(battles.a)) if battles.weight is None else battles.weight
+    if battles.group is not None:
+        shape = (int(battles.group.max()) + 1, counts.total.size)
+        return replace(counts, judged=sparse.csr_array((weight * count, (battles.group, cell)), shape=shape))
+    return counts if battles.weight is None else replace(counts, weighted=Weighted(cell, count, weight))
 
 
 def _count(code: IntArray, span: int, battles: Battles) -> tuple[IntArray, FloatArray, FloatArray]:
@@ -183,7 +243,8 @@ def _uncollapsed(battles: Battles) -> Counts:
     if battles.weight is not None:
         squares = np.zeros((rows, 3))
         squares.ravel()[cell] = _times(battles.count, battles.weight**2)
-    return Counts(_design(battles, battles.a[order], battles.b[order], extra), total, squares, cell)
+    counts = Counts(_design(battles, battles.a[order], battles.b[order], extra), total, squares)
+    return _with_battles(counts, battles, cell)
 
 
 def _design(battles: Battles, first: IntArray, second: IntArray, extra: FloatArray) -> Design:

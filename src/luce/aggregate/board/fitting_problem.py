@@ -1,8 +1,8 @@
-"""One fitting problem, whatever the data: how to build the objective, what is comparable, how to resample."""
+"""From a table to the problem to solve: the likelihood of battles or races, and what in it can be compared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,18 +10,53 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from luce.aggregate.board.battles import Battles
+from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.design import Counts, Design, collapse
-from luce.aggregate.board.hodge import Hodge
-from luce.aggregate.board.inference import Results, cluster_meat, linked
-from luce.aggregate.board.likelihood import BattleLikelihood, Draws, Likelihood, Model, RaceLikelihood, prepare
-from luce.aggregate.board.newton import add_up, inverse
-from luce.aggregate.board.races import Races, split
-from luce.errors import DataError
+from luce.aggregate.board.likelihood import BattleLikelihood, Draws, Hodge, Likelihood, Model, get_model
+from luce.aggregate.board.newton import add_up, constant_on, inverse
+from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, check_together, sort_options
+from luce.aggregate.board.race_likelihood import RaceLikelihood, prepare
+from luce.aggregate.board.races import Races, find_race_columns, from_battles, read_races
+from luce.aggregate.board.separation import Results, linked
+from luce.checks import generator
+from luce.data.table import Table
+from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
-_MANY_ROWS, _SAMPLE = 200_000, 16
 FEW_JUDGES = 20
+MOST_ITEMS = 10_000
+"""The Hessian is dense: 10,000 items need 0.8 GB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What is asked for: a table, its columns and what they mean, a model, how to infer and what to show."""
+
+    source: Table
+    columns: Columns
+    treatment: Treatment
+    model: Model
+    how: Inference
+    scale: Scale
+    rng: np.random.Generator
+
+    @staticmethod
+    def of(data: Any, model: str, options: Mapping[str, Any], random_state: Any) -> Request:
+        """The settings, checked before anything is read."""
+        columns, treatment, how, scale = sort_options("leaderboard", options, Columns, Treatment, Inference, Scale)
+        check_together(columns, treatment, how)
+        chosen = get_model(model, treatment.draws)
+        scale.factor(chosen.elo, chosen.name)
+        return Request(Table.open(data), columns, treatment, chosen, how, scale, generator(random_state))
+
+    def battles(self) -> Battles:
+        """The battles of the table."""
+        return read_battles(self.source, find_columns(self.source, self.columns), self.treatment)
+
+    @property
+    def holds_races(self) -> bool:
+        """Whether the columns say races."""
+        return find_race_columns(self.source, self.columns) is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,65 +71,87 @@ class FittingProblem:
     """(parameters, k) orthonormal: directions that the likelihood does not see, such as adding a constant."""
     results: Results | None
     """Who beat whom; None where that cannot tell whether there is a finite maximum."""
-    likelihood: Callable[[FloatArray | None], Likelihood]
-    """(weights of a bootstrap sample or None) -> likelihood."""
-    within: Callable[[IntArray], Likelihood]
-    """(label of every item) -> the likelihood of what happened between items with one label."""
-    resample: Callable[[np.random.Generator], FloatArray]
-    meat: Callable[[Any, FloatArray], FloatArray]
+    likelihood: Likelihood
     effects: tuple[str, ...] = ()
     """Names of the coefficients behind the strengths."""
     effect_scale: FloatArray = field(default_factory=lambda: np.empty(0))
     """A column of the design was divided by this."""
     draws: Draws = "model"
     notes: tuple[str, ...] = ()
-    counts: Counts | None = None
-    sample: Callable[[], Likelihood] | None = None
-    """The likelihood of a small sample, whose maximum is a good start; None where there is no need."""
+    said: tuple[str, ...] = ()
+    """What there is to say of the data."""
+    n_results: float = 0.0
+    """How many battles or races."""
+    kept: Battles | None = None
+    """The battles, where a file of the board can be updated."""
+
+
+def take(asked: Request) -> FittingProblem:
+    """Read battles or races, whichever the columns say."""
+    races = find_race_columns(asked.source, asked.columns)
+    if races is None:
+        return battle_problem(asked, asked.battles())
+    _check_race_settings(asked)
+    results = read_races(asked.source, *races, asked.treatment.names)
+    problem = race_problem(results, asked.model)
+    return replace(problem, n_results=float(np.sum(results.times)), said=results.notes)
+
+
+def _check_race_settings(asked: Request) -> None:
+    """Races need a model of races, and none of the settings that only battles have."""
+    model, columns, treatment, label = asked.model, asked.columns, asked.treatment, asked.source.label
+    if model.family != "races":
+        raise SettingError(
+            f"The model {model.name!r} compares two sides, and {label} holds races; use 'plackett_luce' "
+            "or, with shared places, 'pmop'."
+        )
+    given = (columns.a, columns.b, columns.outcome, columns.count, columns.id, treatment.team_separator)
+    if treatment.side or treatment.both_bad != "tie" or any(value is not None for value in given):
+        raise SettingError(
+            f"{label} holds races, which have no counts, sides, neutral ground, ids, teams, ties that are bad "
+            "on both sides, or a, b and outcome; leave these settings out (weight takes the weight of a race)."
+        )
+
+
+def battle_problem(asked: Request, pairs: Battles) -> FittingProblem:
+    """The problem of battles that were read."""
+    said = list(pairs.notes)
+    if pairs.both_bad:
+        done = "count as ties" if asked.treatment.both_bad == "tie" else "are left out"
+        said.append(f"{pairs.both_bad:g} battles were bad on both sides; they {done}.")
+    of_two = asked.model.family == "races"
+    problem = race_problem(from_battles(pairs), asked.model) if of_two else paired_problem(pairs, asked.model)
+    plain = pairs.teams is None and pairs.covariates is None and pairs.weight is None and pairs.group is None
+    kept = pairs if plain and not of_two else None
+    return replace(problem, n_results=pairs.n_battles, said=tuple(said), kept=kept)
+
+
+def _check_size(names: tuple[str, ...]) -> int:
+    if len(names) > MOST_ITEMS:
+        raise DataError(f"The data have {len(names)} items; a leaderboard takes at most {MOST_ITEMS}.")
+    return len(names)
 
 
 def paired_problem(battles: Battles, model: Model) -> FittingProblem:
     """Battles of two sides."""
-    by_group = battles.group is not None
-    counts = collapse(battles, keep_cells=by_group or battles.weight is not None)
-    counts, scale = _scaled(counts, _effects(battles))
+    n, effects = _check_size(battles.names), _effects(battles)
+    counts, scale = _scaled(collapse(battles), effects)
     draws, notes = _draws(counts, model)
-    n = len(battles.names)
     used = counts.total[:, :2].sum(axis=1) > 0 if draws == "drop" else counts.total.sum(axis=1) > 0
-    component, null, unseen = _identify(counts.design, used, _effects(battles))
+    component, null, unseen = _identify(counts.design, used, effects)
     if model.family == "paired" and draws == "model":
         null = np.vstack([null, np.zeros((1, null.shape[1]))])
-    cells = _by_group(battles, counts) if by_group else None
-
-    def of_counts(some: Counts) -> Hodge | BattleLikelihood:
-        return Hodge(some) if model.link is None else BattleLikelihood(some, model.link, draws)
-
-    def within(label: IntArray) -> Likelihood:
-        same = label[counts.design.first] == label[counts.design.second]
-        return of_counts(replace(counts, total=counts.total * same[:, None], squares=counts.squares * same[:, None]))
-
-    def meat(likelihood: Hodge | BattleLikelihood, x: FloatArray) -> FloatArray:
-        if cells is None:
-            return likelihood.meat(x)
-        used = (likelihood.counts.total.ravel() > 0).astype(np.float64)
-        return cluster_meat(counts, sparse.csr_array(cells.multiply(used[None, :])), likelihood.scores(x))
-
     return FittingProblem(
         names=battles.names,
         games=_games(battles, n),
         component=component,
         null=null,
         results=None if model.family == "hodge" else _results(counts, draws),
-        likelihood=lambda total: of_counts(counts if total is None else counts.with_totals(total)),
-        within=within,
-        resample=_resampler(battles, counts, cells),
-        meat=meat,
-        effects=_effects(battles),
+        likelihood=Hodge(counts) if model.link is None else BattleLikelihood(counts, model.link, draws),
+        effects=effects,
         effect_scale=scale,
         draws=draws,
         notes=(*_judges(battles.group), *notes, *unseen),
-        counts=counts,
-        sample=(lambda: of_counts(counts.every(_SAMPLE))) if len(counts.total) > _MANY_ROWS else None,
     )
 
 
@@ -158,9 +215,7 @@ def _identify(
     n, p = design.n_items, design.n_parameters
     if design.teams is None:
         component = linked(n, design.first[used], design.second[used])
-        null = np.zeros((p, component.max() + 1))
-        null[np.arange(n), component] = 1.0
-        null /= np.sqrt(np.sum(null**2, axis=0))
+        null = constant_on(component, p)
         if effects:
             _check_effects(design.gram(used.astype(np.float64)), n, null[:n], effects)
         return component, null, ()
@@ -209,44 +264,10 @@ def _results(counts: Counts, draws: Draws) -> Results | None:
     return Results(design.n_items, wins_of, losers, a[ties], b[ties], draws == "model")
 
 
-def _by_group(battles: Battles, counts: Counts) -> sparse.csr_array:
-    assert counts.cell is not None
-    assert battles.group is not None
-    weight = np.ones(len(battles.a)) if battles.weight is None else battles.weight
-    weight = weight if battles.count is None else weight * battles.count
-    shape = (int(battles.group.max()) + 1, counts.total.size)
-    return sparse.csr_array((weight, (battles.group, counts.cell)), shape=shape)
-
-
-def _resampler(
-    battles: Battles, counts: Counts, by_group: sparse.csr_array | None
-) -> Callable[[np.random.Generator], FloatArray]:
-    """Dirichlet weights of battles (or of whole groups), summed by cell: the Bayesian bootstrap.
-
-    Drawing battles with replacement was rejected: a sample may lose the only win of an item, and its estimate is then
-    infinite. The sum of k exponential weights is Gamma(k), so that a cell needs one draw.
-    """
-    shape = counts.total.shape
-    if by_group is not None:
-        return lambda rng: (shares(np.ones(by_group.shape[0]), rng) @ by_group).reshape(shape)
-    if battles.weight is None:
-        return lambda rng: shares(counts.total.ravel(), rng).reshape(shape)
-    count = np.ones(len(battles.a)) if battles.count is None else battles.count
-    cell, weight = counts.cell, battles.weight
-    assert cell is not None
-    return lambda rng: add_up(cell, shares(count, rng) * weight, counts.total.size).reshape(shape)
-
-
-def shares(count: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Weights with these means that add up to the same total: a Dirichlet draw times it."""
-    drawn = rng.standard_gamma(count)
-    scaled: FloatArray = drawn * (count.sum() / drawn.sum())
-    return scaled
-
-
 def race_problem(races: Races, model: Model) -> FittingProblem:
     """Races of several competitors."""
-    order = prepare(races)
+    n, layout = _check_size(races.names), prepare(races)
+    order = layout.tiers
     ties = bool(np.any(np.diff(order.starts) > 1))
     if model.name == "plackett_luce" and ties:
         raise DataError("Some competitors share a place, which 'plackett_luce' cannot express; use the model 'pmop'.")
@@ -255,33 +276,16 @@ def race_problem(races: Races, model: Model) -> FittingProblem:
         raise DataError(
             "In every race all competitors share one place, so no strength can be estimated; add races with an order."
         )
-    n = len(races.names)
     scaled, scale = _scaled_races(races)
     better, worse = _neighbours(races, ordered)
     component = linked(n, better, worse)
-    null = np.zeros((n + len(scale), component.max() + 1))
-    null[np.arange(n), component] = 1.0
-    null /= np.sqrt(np.sum(null**2, axis=0))
-
-    def meat(likelihood: RaceLikelihood, x: FloatArray) -> FloatArray:
-        run = likelihood.races
-        if run.group is None:
-            return likelihood.meat(x)
-        member = sparse.csr_array((run.count, (run.group, np.arange(len(run.count)))))
-        sums = (member @ likelihood.scores(x)).toarray()
-        result: FloatArray = sums.T @ sums
-        return result
-
     return FittingProblem(
         names=races.names,
         games=add_up(races.item, np.repeat(races.times, np.diff(races.offsets)), n),
         component=component,
-        null=null,
+        null=constant_on(component, n + len(scale)),
         results=None if ties else Results(n, better, worse),
-        likelihood=lambda count: RaceLikelihood(scaled if count is None else replace(scaled, count=count), order),
-        within=lambda label: RaceLikelihood(split(scaled, label)),
-        resample=_race_resampler(races),
-        meat=meat,
+        likelihood=RaceLikelihood(scaled, layout if scaled is races else None),
         effects=races.covariate_names,
         effect_scale=scale,
         notes=_judges(races.group),
@@ -310,12 +314,3 @@ def _neighbours(races: Races, ordered: NDArray[np.bool_]) -> tuple[IntArray, Int
     same = (race[1:] == race[:-1]) & ordered[race[1:]]
     item = races.item[order]
     return item[:-1][same], item[1:][same]
-
-
-def _race_resampler(races: Races) -> Callable[[np.random.Generator], FloatArray]:
-    if races.group is not None:
-        group, groups = races.group, int(races.group.max()) + 1
-        return lambda rng: races.count * shares(np.ones(groups), rng)[group]
-    times = races.times
-    weight = np.where(times > 0, races.count / np.maximum(times, 1e-300), 0.0)
-    return lambda rng: weight * shares(times, rng)

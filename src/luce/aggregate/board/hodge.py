@@ -1,66 +1,18 @@
-"""HodgeRank: least squares on the graph of games, and how much of the results is cyclic."""
+"""How much of the results is cyclic, beside what least squares on the graph of games explains."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from luce.aggregate.board.design import Counts, Design
-from luce.aggregate.board.newton import Point
+from luce.aggregate.board.likelihood import MARGIN
 from luce.types import FloatArray, IntArray
 
-_MARGIN = np.array([1.0, -1.0, 0.0])
 _MOST_TRIANGLES = 2_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class Hodge:
-    r"""Half the sum of squares $\frac{1}{2} \sum_{battles} (y - d)^2$, y = 1 for a win of a, -1 for b and 0 for a tie.
-
-    A difference of strengths is thus a mean margin, P(a wins) - P(b wins), not a log-odds. It needs no prior for items
-    that never win.
-    """
-
-    counts: Counts
-
-    @property
-    def n_parameters(self) -> int:
-        """Strengths and coefficients."""
-        return self.counts.design.n_parameters
-
-    def start(self) -> FloatArray:
-        """All equal."""
-        return np.zeros(self.n_parameters)
-
-    @cached_property
-    def _laplacian(self) -> FloatArray:
-        return self.counts.design.gram(self.counts.total.sum(axis=1))
-
-    def __call__(self, x: FloatArray) -> Point:
-        """Value, gradient and Hessian; quadratic, so that one Newton step solves it."""
-        d = self.counts.design.predict(x)
-        residual = _MARGIN - d[:, None]
-        value = 0.5 * float(np.sum(self.counts.total * residual**2))
-        gradient = -self.counts.design.pull(np.sum(self.counts.total * residual, axis=1))
-        return Point(value, gradient, self._laplacian)
-
-    def meat(self, x: FloatArray) -> FloatArray:
-        """Sum over battles of the outer product of their score vectors."""
-        residual = _MARGIN - self.counts.design.predict(x)[:, None]
-        return self.counts.design.gram(np.sum(self.counts.squares * residual**2, axis=1))
-
-    def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of every cell: the derivative of minus the value in the predictor; there is no tie parameter."""
-        residual = (_MARGIN - self.counts.design.predict(x)[:, None]).ravel()
-        return residual, np.zeros_like(residual)
-
-    def log_likelihood(self, x: FloatArray, at: Point) -> float:
-        """Least squares has no likelihood: NaN."""
-        return float("nan")
 
 
 @dataclass(frozen=True)
@@ -82,7 +34,7 @@ class HodgeParts:
 def decompose(counts: Counts, x: FloatArray) -> HodgeParts:
     """Split the mean margins of pairs into the part of the strengths, three-cycles and longer cycles."""
     design, games = counts.design, counts.total.sum(axis=1)
-    margin = (counts.total @ _MARGIN) / games
+    margin = (counts.total @ MARGIN) / games
     fitted = design.predict(x)
     whole = float(games @ margin**2)
     if whole == 0.0:

@@ -81,7 +81,7 @@ def _predictor(board: Board, battles: Battles) -> FloatArray:
         raise SettingError(
             "Teams have no strength of their own on the board; the agreement of judges needs single items."
         )
-    logits = np.array([board.logits[board._index(name)] for name in battles.names])
+    logits = np.array([board.logits[board.posterior.index(name)] for name in battles.names])
     d: FloatArray = logits[battles.a] - logits[battles.b]
     columns = {} if battles.side is None else {"side": battles.side}
     if battles.covariates is not None:

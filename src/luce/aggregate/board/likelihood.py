@@ -1,26 +1,24 @@
-"""Likelihoods of battles and races in the strengths, with gradient and Hessian, and the models that have them."""
+"""Likelihoods of battles in the strengths, with gradient and Hessian, and the models of battles and races."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol, Self
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import brentq
 
 from luce.aggregate.board.design import Counts
-from luce.aggregate.board.newton import Point, add_up
-from luce.aggregate.board.races import Races
+from luce.aggregate.board.newton import Point
 from luce.errors import SettingError
-from luce.losses.pmop import PMOP
 from luce.numerics import links
 from luce.numerics.compiled import kernel, part
-from luce.numerics.segments import Chunk, Tiers, map_chunks, tiers
+from luce.numerics.segments import Chunk, map_chunks
 from luce.registry import canonical, unknown_name
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
 
 
 class Likelihood(Protocol):
@@ -40,15 +38,23 @@ class Likelihood(Protocol):
         ...
 
     def meat(self, x: FloatArray) -> FloatArray:
-        """Sum of outer products of the score vectors."""
-        ...
-
-    def scores(self, x: FloatArray) -> Any:
-        """Scores of cells or races, for sums by group."""
+        """Sum of outer products of the score vectors, of battles or races or, where there are judges, of these."""
         ...
 
     def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """At a point that was evaluated, constants included."""
+        ...
+
+    def within(self, label: IntArray) -> Likelihood:
+        """That of what happened between items with one label."""
+        ...
+
+    def resampled(self, rng: np.random.Generator) -> Likelihood:
+        """That of a bootstrap sample."""
+        ...
+
+    def sample(self) -> Likelihood | None:
+        """That of a small sample, whose maximum is a good start; None where there is no need."""
         ...
 
 
@@ -88,8 +94,61 @@ _CHUNK = 65_536
 _DERIVATIVES, _SCATTER, _TIE_SCORE = range(3)
 
 
+_MANY_ROWS, _SAMPLE = 200_000, 16
+
+
 @dataclass(frozen=True, eq=False)
-class BattleLikelihood:
+class _OfCounts:
+    """What likelihoods of counts on a linear design share."""
+
+    counts: Counts
+
+    @property
+    def n_parameters(self) -> int:
+        """Strengths and coefficients."""
+        return self.counts.design.n_parameters
+
+    def start(self) -> FloatArray:
+        """All equal."""
+        return np.zeros(self.n_parameters)
+
+    def within(self, label: IntArray) -> Self:
+        """That of what happened between items with one label."""
+        return replace(self, counts=self.counts.within(label))
+
+    def resampled(self, rng: np.random.Generator) -> Self:
+        """That of a bootstrap sample."""
+        return replace(self, counts=self.counts.resampled(rng))
+
+    def sample(self) -> Self | None:
+        """That of some rows, where there are very many."""
+        many = len(self.counts.total) > _MANY_ROWS
+        return replace(self, counts=self.counts.every(_SAMPLE)) if many else None
+
+    def meat(self, x: FloatArray) -> FloatArray:
+        """The middle of the sandwich; the battles of one judge may depend on each other."""
+        judged = self.counts.judged
+        if judged is None:
+            return self.scatter(x)
+        by_d, by_t = self.scores(x)
+        cells = self.counts.design.matrix()[np.repeat(np.arange(len(self.counts.total)), 3)]
+        sums = (sparse.csr_array(judged.multiply(by_d[None, :])) @ cells).toarray()
+        if self.n_parameters > sums.shape[1]:
+            sums = np.column_stack([sums, judged @ by_t])
+        result: FloatArray = sums.T @ sums
+        return result
+
+    def scatter(self, x: FloatArray) -> FloatArray:
+        """Sum over battles of the outer product of their score vectors."""
+        raise NotImplementedError
+
+    def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of every cell (row of the design times 3 plus outcome): d log P / d (predictor) and / d (tie parameter)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class BattleLikelihood(_OfCounts):
     r"""Minus the log-likelihood of counts.
 
     $$-\sum_r \left(w_r \log P(d_r) + l_r \log P(-d_r) + t_r \log P_0(d_r)\right),
@@ -100,7 +159,6 @@ class BattleLikelihood:
     $\log P_0 = (\log P(d) + \log P(-d)) / 2$.
     """
 
-    counts: Counts
     link: links.Link
     draws: Draws
 
@@ -111,7 +169,7 @@ class BattleLikelihood:
 
     def start(self) -> FloatArray:
         """All equal, and the tie parameter that explains the share of draws between equals."""
-        x = np.zeros(self.n_parameters)
+        x = super().start()
         if self.draws == "model":
             total = self.counts.total.sum(axis=0)
             share = total[2] / total.sum()
@@ -146,8 +204,8 @@ class BattleLikelihood:
         (g, h, mixed), (value, g_tie, h_tie) = self._rows(x, _DERIVATIVES)
         return Point(-float(value), *self._assemble(-g, -g_tie, -h, -mixed, -h_tie))
 
-    def meat(self, x: FloatArray) -> FloatArray:
-        """Sum over battles of the outer product of their score vectors: the middle of the sandwich."""
+    def scatter(self, x: FloatArray) -> FloatArray:
+        """Sum over battles of the outer product of their score vectors."""
         (ss, st, _), (tt, _, _) = self._rows(x, _SCATTER)
         return self._assemble(np.zeros(len(ss)), 0.0, ss, st, float(tt))[1]
 
@@ -194,7 +252,7 @@ def _by_row(code, modelled, half, wanted, d, t, weight, out, sums):  # type: ign
             w = weight[r, outcome]
             if w == 0.0 or (outcome == 2 and not (modelled or half)):
                 continue
-            value, by_d, by_dd, by_t, by_tt, by_dt = _log_probability(code, modelled, outcome, d[r], t)
+            value, by_d, by_dd, by_t, by_tt, by_dt = log_probability(code, modelled, outcome, d[r], t)
             if wanted == _DERIVATIVES:
                 out[0, r] += w * by_d
                 out[1, r] += w * by_dd
@@ -211,7 +269,8 @@ def _by_row(code, modelled, half, wanted, d, t, weight, out, sums):  # type: ign
 
 
 @part
-def _log_probability(code, modelled, outcome, d, t):  # type: ignore[no-untyped-def]
+def log_probability(code, modelled, outcome, d, t):  # type: ignore[no-untyped-def]
+    """Log P of an outcome (0: a won, 1: b won, 2: draw) and its derivatives in d and t: d, dd, t, tt, dt."""
     if outcome == 0:
         return links.win(code, d, t)
     if outcome == 2 and modelled:
@@ -221,6 +280,45 @@ def _log_probability(code, modelled, outcome, d, t):  # type: ignore[no-untyped-
         return value, -by_d, by_dd, by_t, by_tt, -by_dt
     ahead, ahead_d, ahead_dd, _, _, _ = links.win(code, d, t)
     return 0.5 * (ahead + value), 0.5 * (ahead_d - by_d), 0.5 * (ahead_dd + by_dd), 0.0, 0.0, 0.0
+
+
+MARGIN = np.array([1.0, -1.0, 0.0])
+"""Of a win, a loss and a draw."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hodge(_OfCounts):
+    r"""Half the sum of squares $\frac{1}{2} \sum_{battles} (y - d)^2$, y = 1 for a win of a, -1 for b and 0 for a tie.
+
+    A difference of strengths is thus a mean margin, P(a wins) - P(b wins), not a log-odds. It needs no prior for items
+    that never win.
+    """
+
+    @cached_property
+    def _laplacian(self) -> FloatArray:
+        return self.counts.design.gram(self.counts.total.sum(axis=1))
+
+    def __call__(self, x: FloatArray) -> Point:
+        """Value, gradient and Hessian; quadratic, so that one Newton step solves it."""
+        d = self.counts.design.predict(x)
+        residual = MARGIN - d[:, None]
+        value = 0.5 * float(np.sum(self.counts.total * residual**2))
+        gradient = -self.counts.design.pull(np.sum(self.counts.total * residual, axis=1))
+        return Point(value, gradient, self._laplacian)
+
+    def scatter(self, x: FloatArray) -> FloatArray:
+        """Sum over battles of the outer product of their score vectors."""
+        residual = MARGIN - self.counts.design.predict(x)[:, None]
+        return self.counts.design.gram(np.sum(self.counts.squares * residual**2, axis=1))
+
+    def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of every cell: the derivative of minus the value in the predictor; there is no tie parameter."""
+        residual = (MARGIN - self.counts.design.predict(x)[:, None]).ravel()
+        return residual, np.zeros_like(residual)
+
+    def log_likelihood(self, x: FloatArray, at: Point) -> float:
+        """Least squares has no likelihood: NaN."""
+        return float("nan")
 
 
 def _equal_share(link: links.Link, share: float) -> float:
@@ -276,189 +374,3 @@ def get_model(name: str, draws: str | None = None) -> Model:
             f"draws is {draws!r}, but the model {model.name!r} has one treatment of draws; leave it out."
         )
     return Model(model.name, model.family, model.link, draws, model.elo)  # type: ignore[arg-type]
-
-
-_PMOP = PMOP()
-
-
-def prepare(races: Races) -> Tiers:
-    """The ordered partitions of the places of all races."""
-    return tiers(-races.place, races.offsets)
-
-
-@dataclass(frozen=True, eq=False)
-class RaceLikelihood:
-    r"""Minus the log-likelihood of races.
-
-    The score of a competitor is its strength plus covariates. Value and gradient in the scores are those of the loss
-    `pmop`; without ties they are Plackett-Luce's. With $p_k$ the shares of the competitors left before stage k and
-    $q_k$ the shares inside the tier that is chosen, the Hessian in the scores is
-    $\sum_k (\mathrm{diag}(p_k) - p_k p_k^\top) - (\mathrm{diag}(q_k) - q_k q_k^\top)$; the
-    second part is 0 without ties.
-    """
-
-    races: Races
-    order: Tiers | None = None
-    """The ordered partitions of the places, where they are known from the same races with other weights."""
-
-    @property
-    def n_parameters(self) -> int:
-        """Strengths and coefficients."""
-        return len(self.races.names) + len(self.races.covariate_names)
-
-    def start(self) -> FloatArray:
-        """All equal."""
-        return np.zeros(self.n_parameters)
-
-    @cached_property
-    def _tiers(self) -> Tiers:
-        return self.order or prepare(self.races)
-
-    @cached_property
-    def _last(self) -> dict[bytes, tuple[FloatArray, FloatArray]]:
-        return {}
-
-    @cached_property
-    def _covariates(self) -> FloatArray:
-        rows = len(self.races.item)
-        return np.empty((rows, 0)) if self.races.covariates is None else np.ascontiguousarray(self.races.covariates)
-
-    def _scores(self, x: FloatArray) -> FloatArray:
-        n = len(self.races.names)
-        scores = x[:n][self.races.item]
-        return scores + self._covariates @ x[n:] if len(x) > n else scores
-
-    def _values_and_grad(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """-log p of every race up to a constant, and its gradient in the scores of its rows; without weights."""
-        key = x.tobytes()
-        if key not in self._last:
-            grad = np.zeros(len(self.races.item))
-            values = _PMOP.evaluate(self._tiers, self._scores(x), (0, len(self.races.count)), grad)
-            self._last.clear()
-            self._last[key] = values, grad
-        return self._last[key]
-
-    def log_likelihood(self, x: FloatArray, at: Point) -> float:
-        """Sum of log-probabilities of all races; constants of PMOP included."""
-        order = self._tiers
-        sizes = np.diff(order.starts)
-        first = np.repeat(order.queries[:-1], np.diff(order.queries))
-        left = np.repeat(np.diff(self.races.offsets), np.diff(order.queries)) - (
-            order.starts[:-1] - order.starts[first]
-        )
-        # log((2^N - 1) m / N): the constant of a stage with N left and m chosen; Plackett-Luce has none.
-        constant = left * np.log(2) + np.log1p(-(0.5**left)) - np.log(left) + np.log(sizes)
-        constant = constant if self.ties else np.zeros(len(left))
-        by_race = np.add.reduceat(constant, order.queries[:-1])
-        return -float((self._values_and_grad(x)[0] + by_race) @ self.races.count)
-
-    @cached_property
-    def ties(self) -> bool:
-        """True where two competitors of a race share a place."""
-        return bool(np.any(np.diff(self._tiers.starts) > 1))
-
-    def __call__(self, x: FloatArray) -> Point:
-        """Value, gradient and Hessian of what is minimised."""
-        n, order = len(self.races.names), self._tiers
-        by_row = np.empty(len(self.races.item))
-        hessian = np.zeros((self.n_parameters, self.n_parameters))
-        scores, item, count = self._scores(x), self.races.item, self.races.count
-        value = float(_second_order(scores, *order, item, self._covariates, n, count, by_row, hessian))
-        gradient = np.concatenate([add_up(item, by_row, n), by_row @ self._covariates])
-        return Point(value, gradient, hessian + hessian.T)
-
-    def scores(self, x: FloatArray) -> sparse.csr_array:
-        """(races, parameters): the gradient of the log-likelihood of each race, without its weight."""
-        n = len(self.races.names)
-        _, by_row = self._values_and_grad(x)
-        items = sparse.csr_array((-by_row, self.races.item, self.races.offsets), shape=(len(self.races.count), n))
-        if not self.races.covariate_names:
-            return items
-        product = -by_row[:, None] * self._covariates
-        return sparse.hstack([items, np.add.reduceat(product, self.races.offsets[:-1])], format="csr")
-
-    def meat(self, x: FloatArray) -> FloatArray:
-        """Sum over races of the outer product of their score vectors."""
-        scores = self.scores(x)
-        result: FloatArray = (scores.T @ scores.multiply(self.races.squares[:, None])).toarray()
-        return result
-
-
-@kernel
-def _second_order(scores, order, starts, queries, item, covariates, n, weight, grad, hessian):  # type: ignore[no-untyped-def]
-    """Weighted value; fills the gradient by row, and adds half the Hessian (the caller adds its transpose)."""
-    value = 0.0
-    for q in range(len(weight)):
-        low, high = starts[queries[q]], starts[queries[q + 1]]
-        phi = np.empty(high - low)
-        local = np.empty(high - low, dtype=np.int64)
-        top = -np.inf
-        for r in range(low, high):
-            top = max(top, scores[order[r]])
-        for r in range(low, high):
-            phi[r - low] = np.exp(scores[order[r]] - top)
-            local[r - low] = item[order[r]]
-        value += weight[q] * _one_race(
-            phi, local, starts[queries[q] : queries[q + 1] + 1] - low, weight[q], order[low:high], grad, hessian
-        )
-        if covariates.shape[1]:
-            _with_covariates(
-                phi,
-                local,
-                starts[queries[q] : queries[q + 1] + 1] - low,
-                weight[q],
-                order[low:high],
-                covariates,
-                n,
-                hessian,
-            )
-    return value
-
-
-@part
-def _one_race(phi, local, starts, weight, rows, grad, hessian):  # type: ignore[no-untyped-def]
-    stages = len(starts) - 1
-    sums = np.empty(stages)
-    left = 0.0
-    for k in range(stages - 1, -1, -1):
-        for r in range(starts[k], starts[k + 1]):
-            left += phi[r]
-        sums[k] = left
-    # Sums over stages of 1 / sum and 1 / sum^2: a pair of competitors then needs one product, whatever the stages.
-    value, once, twice = 0.0, 0.0, 0.0
-    for k in range(stages):
-        once += 1.0 / sums[k]
-        twice += 1.0 / sums[k] ** 2
-        tier = 0.0
-        for r in range(starts[k], starts[k + 1]):
-            tier += phi[r]
-        value += np.log(sums[k] / tier)
-        for r in range(starts[k], starts[k + 1]):
-            share = phi[r] / tier
-            grad[rows[r]] = weight * (phi[r] * once - share)
-            line = hessian[local[r]]
-            line[local[r]] += 0.5 * weight * (phi[r] * once - phi[r] * phi[r] * twice - share * (1.0 - share))
-            slope = weight * phi[r] * twice
-            for other in range(r + 1, len(phi)):
-                line[local[other]] -= slope * phi[other]
-            for other in range(r + 1, starts[k + 1]):
-                line[local[other]] += weight * share * phi[other] / tier
-    return value
-
-
-@part
-def _with_covariates(phi, local, starts, weight, rows, covariates, n, hessian):  # type: ignore[no-untyped-def]
-    """The rows and columns of the coefficients: the Hessian of this race in its scores, times the covariates."""
-    size = len(phi)
-    own = np.zeros((size, size))
-    scratch = np.empty(size)
-    _one_race(phi, np.arange(size), starts, weight, np.arange(size), scratch, own)
-    own = own + own.T
-    for i in range(size):
-        for c in range(covariates.shape[1]):
-            total = 0.0
-            for j in range(size):
-                total += own[i, j] * covariates[rows[j], c]
-            hessian[local[i], n + c] += total
-            for e in range(covariates.shape[1]):
-                hessian[n + e, n + c] += 0.5 * total * covariates[rows[i], e]

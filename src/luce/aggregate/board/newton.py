@@ -136,6 +136,14 @@ def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:
     return result
 
 
+def constant_on(label: IntArray, parameters: int | None = None) -> FloatArray:
+    """(parameters, labels) orthonormal: adding a constant to all items of one label; items are the first parameters."""
+    null = np.zeros((len(label) if parameters is None else parameters, int(label.max()) + 1))
+    null[np.arange(len(label)), label] = 1.0
+    result: FloatArray = null / np.sqrt(np.maximum(np.sum(null, axis=0), 1.0))
+    return result
+
+
 def add_up(index: IntArray, weight: FloatArray | None, length: int) -> FloatArray:
     """Sums of the weights (1 where None) by index, always as float64."""
     return np.bincount(index, weight, length).astype(np.float64, copy=False)

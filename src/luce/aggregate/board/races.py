@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.aggregate.board.battles import B_WINS, MOST_WEIGHT, TIE, USUAL, Battles, rename
+from luce.aggregate.board.design import shares
 from luce.aggregate.board.newton import add_up
 from luce.aggregate.board.options import Columns
 from luce.data.names import one_code, one_form
-from luce.data.table import Table
+from luce.data.table import Rows, Table
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
@@ -45,28 +46,20 @@ class Races:
         """How many races each stands for, whatever their weight: t w and t w^2 give t."""
         return np.where(self.squares > 0, self.count**2 / np.maximum(self.squares, 1e-300), 0.0)
 
-
-@dataclass(frozen=True)
-class RaceColumns:
-    """Which column plays which part; `wide` lists the columns of places where a row is a whole race."""
-
-    race: str = "race"
-    competitor: str = "competitor"
-    place: str = "place"
-    weight: str | None = None
-    group: str | None = None
-    covariates: tuple[str, ...] = ()
-    wide: tuple[str, ...] = ()
+    def resampled(self, rng: np.random.Generator) -> Races:
+        """Dirichlet weights of races, or of all races of a judge."""
+        if self.group is not None:
+            return replace(self, count=self.count * shares(np.ones(int(self.group.max()) + 1), rng)[self.group])
+        weight = np.where(self.times > 0, self.count / np.maximum(self.times, 1e-300), 0.0)
+        return replace(self, count=weight * shares(self.times, rng))
 
 
-def find_race_columns(source: Table, given: Columns) -> RaceColumns | None:
-    """The columns of race results, or None where the table holds something else.
+def find_race_columns(source: Table, given: Columns) -> tuple[Columns, tuple[str, ...]] | None:
+    """The columns of race results and, where a row is a whole race, those of its places; None for other tables.
 
     Long: race, competitor, place, one row a competitor. Wide: rank1, rank2, ... (or place1, ...), one row a race.
     """
-    race, competitor, place = given.race, given.competitor, given.place
-    weight, group, covariates = given.weight, given.group, tuple(given.covariates)
-    unnamed = race is None and competitor is None and place is None
+    unnamed = given.race is given.competitor is given.place is None
     if unnamed and not (given.a is given.b is given.outcome is None):
         return None
     wide, long = _wide_columns(source) if unnamed else {}, {"race", "competitor", "place"} <= set(source.names)
@@ -78,16 +71,16 @@ def find_race_columns(source: Table, given: Columns) -> RaceColumns | None:
     if unnamed and not long:
         if not wide:
             return None
-        if covariates:
+        if given.covariates:
             raise DataError("Covariates need races in long form: one row a competitor, with race and place.")
-        return RaceColumns(weight=weight, group=group, wide=tuple(wide[k] for k in sorted(wide)))
-    columns = RaceColumns(race or "race", competitor or "competitor", place or "place", weight, group, covariates)
-    for name, role in ((columns.race, "race"), (columns.competitor, "competitor"), (columns.place, "place")):
-        source.name(name, role=role)
-    for extra in (weight, group, *covariates):
+        return given, tuple(wide[k] for k in sorted(wide))
+    parts = {part: getattr(given, part) or part for part in ("race", "competitor", "place")}
+    for part, name in parts.items():
+        source.name(name, role=part)
+    for extra in (given.weight, given.group, *given.covariates):
         if extra is not None:
             source.name(extra, role="weight, group or covariate")
-    return columns
+    return replace(given, **parts), ()
 
 
 def _wide_columns(source: Table) -> dict[int, str]:
@@ -100,12 +93,61 @@ def _wide_columns(source: Table) -> dict[int, str]:
     return wide
 
 
-def read_races(source: Table, columns: RaceColumns, names: Mapping[str, str] | None = None) -> Races:
+def read_races(source: Table, columns: Columns, wide: tuple[str, ...], names: Mapping[str, str] | None = None) -> Races:
     """Read and check the results of a table; `names` gives competitors other names."""
-    races = _read_wide(source, columns) if columns.wide else _read_long(source, columns)
-    shown, unknown = rename(races.names, names)
+    long = [] if wide else [str(columns.race), str(columns.competitor), str(columns.place)]
+    wanted = [*wide, *long, columns.weight, columns.group, *columns.covariates]
+    rows = source.read([name for name in wanted if name is not None], long[:2])
+    if not len(rows):
+        raise DataError(f"{source.label} has no rows; at least one race is needed.")
+    row, race, item, found, place, notes = _wide(rows, wide) if wide else _long(rows, *long)
+    order = np.argsort(race, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(race))]).astype(np.int64)
+    item, row = _sorted_names(item, found)[order], row[order]
+    covariates, group, weight = None, None, np.ones(len(offsets) - 1)
+    if columns.covariates:
+        covariates = np.column_stack([rows[c].number() for c in columns.covariates])[row]
+    if columns.weight is not None:
+        weight = _of_race(rows[columns.weight].number(least=0.0, most=MOST_WEIGHT)[row], offsets, "weights")
+    if columns.group is not None:
+        judge, _, same = one_code(rows[columns.group])
+        group, notes = _of_race(judge[row], offsets, "groups"), (*notes, *same)
+    effects = tuple(columns.covariates)
+    items = tuple(sorted(found))
+    races = Races(items, item, place[order], offsets, weight, weight**2, group, covariates, effects, notes)
+    shown, unknown = rename(items, names)
     _check(races, source.label)
-    return replace(races, names=shown, notes=(*races.notes, *unknown, *_say_nothing(races)))
+    return replace(races, names=shown, notes=(*notes, *unknown, *_say_nothing(races)))
+
+
+def _sorted_names(code: IntArray, found: Sequence[str]) -> IntArray:
+    """The codes of names that are sorted."""
+    return np.argsort(np.argsort(np.array(found, dtype=object)))[code]
+
+
+_Rows = tuple[IntArray, IntArray, IntArray, Sequence[str], FloatArray, tuple[str, ...]]
+"""Of every result its row, race, competitor, with their names, and place; and what there is to say."""
+
+
+def _long(rows: Rows, race: str, competitor: str, place: str) -> _Rows:
+    """One row a competitor."""
+    item, found, notes = one_code(rows[competitor])
+    # A place of 0 or below would be better than the first; tables write it for those who did not finish.
+    return np.arange(len(rows)), rows[race].codes()[0], item, found, rows[place].number(least=1.0), notes
+
+
+def _wide(rows: Rows, columns: tuple[str, ...]) -> _Rows:
+    """One row a race; empty cells are no competitors."""
+    cells = np.array([rows[name].text() for name in columns], dtype=object).T
+    row, position = (index.astype(np.int64) for index in np.nonzero(cells != ""))
+    empty = np.flatnonzero(np.bincount(row, minlength=len(rows)) == 0)
+    if len(empty):
+        raise rows.error(int(empty[0]), "the race names no competitor.")
+    shown, notes = one_form(cells[row, position])
+    found = list(dict.fromkeys(shown.values()))
+    number = {name: i for i, name in enumerate(found)}
+    item = np.array([number[shown[name]] for name in cells[row, position]], dtype=np.int64)
+    return row, row, item, found, position.astype(np.float64) + 1.0, notes
 
 
 def _say_nothing(races: Races) -> list[str]:
@@ -115,66 +157,11 @@ def _say_nothing(races: Races) -> list[str]:
     return notes + ([f"{nothing:,} races have the weight 0 and say nothing."] if nothing else [])
 
 
-def _read_long(source: Table, columns: RaceColumns) -> Races:
-    wanted = [columns.race, columns.competitor, columns.place, columns.weight, columns.group, *columns.covariates]
-    rows = source.read([c for c in wanted if c is not None], [columns.race, columns.competitor])
-    if not len(rows):
-        raise DataError(f"{source.label} has no rows; at least one race is needed.")
-    race, _ = rows[columns.race].codes()
-    item, found, notes = one_code(rows[columns.competitor])
-    order = np.argsort(race, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(race))]).astype(np.int64)
-    names = tuple(sorted(found))
-    number = {name: i for i, name in enumerate(names)}
-    item = np.array([number[name] for name in found], dtype=np.int64)[item]
-    covariates = None
-    if columns.covariates:
-        covariates = np.column_stack([rows[c].number() for c in columns.covariates])[order]
-    weight = np.ones(len(offsets) - 1)
-    if columns.weight is not None:
-        weight = _of_race(rows[columns.weight].number(least=0.0, most=MOST_WEIGHT)[order], offsets, "weights")
-    group = None
-    if columns.group is not None:
-        judge, _, same = one_code(rows[columns.group])
-        group, notes = _of_race(judge[order], offsets, "groups"), (*notes, *same)
-    # A place of 0 or below would be better than the first; tables write it for those who did not finish.
-    place = rows[columns.place].number(least=1.0)[order]
-    return Races(names, item[order], place, offsets, weight, weight**2, group, covariates, columns.covariates, notes)
-
-
 def _of_race(values: NDArray[Any], offsets: IntArray, what: str) -> NDArray[Any]:
     first = values[offsets[:-1]]
     if np.any(np.repeat(first, np.diff(offsets)) != values):
         raise DataError(f"The rows of one race have different {what}; all rows of a race must agree.")
     return first
-
-
-def _read_wide(source: Table, columns: RaceColumns) -> Races:
-    extra = [c for c in (columns.weight, columns.group) if c is not None]
-    table = source.read([*columns.wide, *extra], [])
-    rows = len(table)
-    parts: list[tuple[int, str, int]] = []
-    if rows == 0:
-        raise DataError(f"{source.label} has no rows; at least one race is needed.")
-    for position, name in enumerate(columns.wide):
-        there = enumerate(table[name].text())
-        parts.extend((row, competitor, position + 1) for row, competitor in there if competitor != "")
-    race = np.array([p[0] for p in parts], dtype=np.int64)
-    shown, notes = one_form(p[1] for p in parts)
-    names = tuple(sorted(set(shown.values())))
-    number = {name: i for i, name in enumerate(names)}
-    item = np.array([number[shown[p[1]]] for p in parts], dtype=np.int64)
-    order = np.argsort(race, kind="stable")
-    sizes = np.bincount(race, minlength=rows)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    if np.any(sizes == 0):
-        raise table.error(int(np.flatnonzero(sizes == 0)[0]), "the race names no competitor.")
-    place = np.array([p[2] for p in parts], dtype=np.float64)[order]
-    weight = np.ones(rows)
-    if columns.weight is not None:
-        weight = table[columns.weight].number(least=0.0, most=MOST_WEIGHT)
-    group = None if columns.group is None else table[columns.group].codes()[0]
-    return Races(names, item[order], place, offsets, weight, weight**2, group, notes=notes)
 
 
 def _check(races: Races, label: str) -> None:

@@ -7,25 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.hodge import HodgeParts
-from luce.aggregate.board.inference import QuasiVariances, difference_variances, quasi_variances
 from luce.aggregate.board.likelihood import Draws, Model
+from luce.aggregate.board.posterior import Posterior, QuasiVariances
 from luce.checks import fits_in_memory, number
 from luce.errors import DataError, SettingError
-from luce.result import Result, Sheet, plain, records, sheet_of
+from luce.result import Result, Sheet, plain, records
 from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-COLUMNS = ("name", "strength", "se", "lower", "upper", "rank", "rank_lower", "rank_upper", "games")
 
 
 class Effect(NamedTuple):
@@ -37,18 +34,60 @@ class Effect(NamedTuple):
     upper: float
 
 
+def _of(name: str) -> Any:
+    """What the posterior of a board says."""
+    return property(lambda board: getattr(board.posterior, name))
+
+
 class Ranked(Result):
     """Items with strengths, errors and rank sets: what boards of battles, of scores and in time have in common."""
 
-    names: Any
-    se: Any
-    component: Any
-    surely_better: Any
+    posterior: Posterior
     build: Callable[[dict[str, Any]], Any]
+    shown: ClassVar[tuple[str, ...]] = ("strength", "se", "lower", "upper", "rank", "rank_lower", "rank_upper")
+    """The columns of the table behind the names."""
+
+    names: tuple[str, ...] = _of("names")
+    """In order of component and strength, best first."""
+    strength: FloatArray = _of("strength")
+    se: FloatArray = _of("se")
+    lower: FloatArray = _of("lower")
+    upper: FloatArray = _of("upper")
+    rank: IntArray = _of("rank")
+    component: IntArray = _of("component")
+    """Strengths of different components cannot be compared; ranks are within a component."""
+    components: list[list[str]] = _of("components")
+    """Items that can be compared with each other, the largest component first."""
+    covariance: FloatArray = _of("covariance")
+    """Of the strengths, in the order of `names` and on the scale of `strength`."""
+    tiers: list[list[str]] = _of("tiers")
+    """Items cut, within each component, where everything above is surely better than everything below."""
+    quasi_variances: QuasiVariances | None = _of("quasi_variances")
+    """One variance an item that stands for the errors of all differences; None where there is no such table."""
+
+    @property
+    def rank_lower(self) -> IntArray:
+        """The best rank that an item may have, for all items at once."""
+        return self.posterior.sets.lower
+
+    @property
+    def rank_upper(self) -> IntArray:
+        """The worst rank that an item may have, for all items at once."""
+        return self.posterior.sets.upper
+
+    @property
+    def surely_better(self) -> NDArray[np.bool_]:
+        """(i, j): item j is better than item i beyond doubt, for all pairs at once."""
+        return self.posterior.sets.surely_better
+
+    @property
+    def may_be_best(self) -> list[str]:
+        """Items that no other is surely better than."""
+        return [name for i, name in enumerate(self.names) if not self.surely_better[i].any()]
 
     def columns(self) -> dict[str, list[Any]]:
         """One row an item, best first; a list a column."""
-        raise TypeError(f"{type(self).__name__} has no columns.")
+        return {"name": list(self.names), **{column: getattr(self, column).tolist() for column in self.shown}}
 
     @property
     def title(self) -> str:
@@ -64,15 +103,24 @@ class Ranked(Result):
         """The table, with as many decimals as the errors allow."""
         return [Sheet(self.title, self.columns(), decimals([plain(float(se)) for se in self.se]))]
 
-    @property
-    def may_be_best(self) -> list[str]:
-        """Items that no other is surely better than."""
-        return [name for i, name in enumerate(self.names) if not self.surely_better[i].any()]
+    def differences(self, anchor: str) -> list[dict[str, Any]]:
+        """The strength of every item less that of an anchor, with the error of that difference."""
+        return self.posterior.differences(anchor)
 
-    @property
-    def tiers(self) -> list[list[str]]:
-        """Items cut, within each component, where everything above is surely better than everything below."""
-        return cut_tiers(self.names, self.surely_better, self.component)
+    def differences_sheet(self, anchor: str) -> Sheet:
+        """`differences` as a table."""
+        rows = self.differences(anchor)
+        return Sheet(
+            f"less {anchor}", {key: [row[key] for row in rows] for key in rows[0]}, decimals([r["se"] for r in rows])
+        )
+
+    def quasi_sheet(self) -> Sheet | None:
+        """`quasi_variances` as a table, if there are any."""
+        quasi = self.quasi_variances
+        if quasi is None:
+            return None
+        title = f"quasi-variances; errors of differences are right to {quasi.worst:.1%}"
+        return Sheet(title, {"name": list(self.names), "quasi-variance": [float(q) for q in quasi.values]})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,17 +135,10 @@ class Board(Ranked):
         Side effect and covariates by name, on the scale of the linear predictor.
     tie
         The tie parameter (theta, nu or epsilon), or None where draws are not modelled.
-    components
-        Names of the items of each component of the graph of games. Strengths of different components cannot be
-        compared; ranks are within a component.
-    covariance
-        Of the strengths, in the order of `names` and on the scale of `strength`.
     weights
         How much every item weighs in the mean of its component that the strengths are centred at.
     separated
         Items without a finite estimate, and where they stand against the others: "below", "above" or "apart".
-    surely_better
-        (i, j): item j is better than item i beyond doubt, for all pairs at once.
     draws
         (draws, items) bootstrap estimates, or None.
     hodge
@@ -107,25 +148,14 @@ class Board(Ranked):
     """
 
     model: Model
-    names: tuple[str, ...]
-    strength: FloatArray
-    se: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    rank: IntArray
-    rank_lower: IntArray
-    rank_upper: IntArray
+    posterior: Posterior
     games: FloatArray
     logits: FloatArray
     """Strengths on the scale of the linear predictor, not shifted by an anchor."""
-    component: IntArray
-    covariance: FloatArray
-    surely_better: NDArray[np.bool_]
     weights: FloatArray
     log_likelihood: float
     n_parameters: int
     n_battles: float
-    level: float
     treatment: Draws
     separated: Mapping[str, str] = field(default_factory=dict)
     t: float = 0.0
@@ -144,10 +174,12 @@ class Board(Ranked):
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Settings that an update takes over."""
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
+    level = _of("level")
 
     def columns(self) -> dict[str, list[Any]]:
         """One row an item, best first; a list a column."""
-        return {column: self._column(column) for column in COLUMNS}
+        whole = bool(np.all(self.games == np.round(self.games)))
+        return super().columns() | {"games": (self.games.astype(np.int64) if whole else self.games).tolist()}
 
     @property
     def title(self) -> str:
@@ -175,61 +207,16 @@ class Board(Ranked):
             )
         return said
 
-    def _column(self, name: str) -> list[Any]:
-        if name == "name":
-            return list(self.names)
-        values = np.asarray(getattr(self, name))
-        if name == "games" and np.all(values == np.round(values)):
-            values = values.astype(np.int64)
-        listed: list[Any] = values.tolist()
-        return listed
-
     def __repr__(self) -> str:
         return f"Board({self.model.name}, {len(self.names)} items, best {self.names[0]!r})"
-
-    @property
-    def components(self) -> list[list[str]]:
-        """Items that can be compared with each other, the largest component first."""
-        groups: list[list[str]] = [[] for _ in range(int(self.component.max()) + 1)]
-        for name, c in zip(self.names, self.component, strict=True):
-            groups[c].append(name)
-        return groups
-
-    def differences(self, anchor: str) -> list[dict[str, Any]]:
-        """The strength of every item less that of an anchor, with the error of that difference."""
-        at = self._index(anchor)
-        se = np.sqrt(difference_variances(self.covariance)[at])
-        half = se * float(ndtri(0.5 + self.level / 2))
-        rows = []
-        for i in np.flatnonzero(self.component == self.component[at]):
-            value = float(self.strength[i] - self.strength[at])
-            ends = {"se": float(se[i]), "lower": value - float(half[i]), "upper": value + float(half[i])}
-            rows.append({"name": self.names[i], "difference": value, **ends})
-        return rows
-
-    @cached_property
-    def quasi_variances(self) -> QuasiVariances | None:
-        """One variance an item that stands for the errors of all differences; None where there is no such table."""
-        one = int(self.component.max()) == 0
-        return quasi_variances(self.covariance) if one else None
 
     @property
     def aic(self) -> float:
         """Akaike's criterion, smaller is better."""
         return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
 
-    def _index(self, name: str) -> int:
-        try:
-            return self._places[str(name)]
-        except KeyError:
-            raise DataError(f"{name!r} is not on this leaderboard; it has {len(self.names)} items.") from None
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(self.names)}
-
     def _side(self, side: str | Sequence[str]) -> tuple[float, int]:
-        members = [self._index(m) for m in ([side] if isinstance(side, str) else side)]
+        members = [self.posterior.index(m) for m in ([side] if isinstance(side, str) else side)]
         if not members:
             raise DataError("A side without members was given; it needs at least one.")
         if len({int(self.component[m]) for m in members}) > 1:
@@ -356,20 +343,6 @@ class Board(Ranked):
 
         return plot_win_matrix(self, path, top=top)
 
-    def differences_sheet(self, anchor: str) -> Sheet:
-        """`differences` as a table."""
-        rows = self.differences(anchor)
-        header = ["name", "difference", "se", "lower", "upper"]
-        return sheet_of(f"less {anchor}", header, [list(r.values()) for r in rows], decimals([r["se"] for r in rows]))
-
-    def quasi_sheet(self) -> Sheet | None:
-        """`quasi_variances` as a table, if there are any."""
-        quasi = self.quasi_variances
-        if quasi is None:
-            return None
-        title = f"quasi-variances; errors of differences are right to {quasi.worst:.1%}"
-        return Sheet(title, {"name": list(self.names), "quasi-variance": [float(q) for q in quasi.values]})
-
 
 def decimals(errors: Sequence[float | None]) -> int:
     """Decimals that say something: the first one or two of a typical standard error; none for Elo points.
@@ -380,18 +353,6 @@ def decimals(errors: Sequence[float | None]) -> int:
     known = [se for se in errors if se is not None and 0.0 < se < np.inf]
     typical = float(np.median(known)) if known else 0.1
     return min(4, max(0, 1 + math.ceil(-math.log10(max(typical, 1e-4)))))
-
-
-def cut_tiers(names: Sequence[str], better: NDArray[np.bool_], component: IntArray) -> list[list[str]]:
-    """Names, best first, cut where every item above is surely better than every item below."""
-    result: list[list[str]] = []
-    for c in range(int(component.max()) + 1):
-        rows = np.flatnonzero(component == c)
-        inside = better[np.ix_(rows, rows)]
-        # A cut before k: all of the first k are better than all of the rest.
-        cuts = [k for k in range(1, len(rows)) if inside[k:, :k].all()]
-        result.extend([[names[i] for i in part] for part in np.split(rows, cuts)])
-    return result
 
 
 def _finite(effect: Effect) -> dict[str, Any]:

@@ -14,23 +14,15 @@ import numpy as np
 
 from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.categories import CategoryBoards
+from luce.aggregate.board.fitting_problem import Request
 from luce.aggregate.board.ids import NO_IDS, KnownIds, leave_out_seen
 from luce.aggregate.board.likelihood import get_model
-from luce.aggregate.board.options import (
-    Columns,
-    Inference,
-    Scale,
-    Treatment,
-    check_together,
-    kept_options,
-    sort_options,
-)
+from luce.aggregate.board.options import kept_options
 from luce.aggregate.board.result import Board
 from luce.aggregate.history.fit import read_history, save_history, stored_options, update_history
 from luce.aggregate.history.result import History
 from luce.checks import generator
 from luce.data.names import one_form
-from luce.data.table import Table
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import container_kind, read_container, restoring, write_container
 
@@ -98,22 +90,21 @@ def update_board(
     kept, name, before = _read(path)
     _same_model(name, model)
     stays = kept_options(options, before)
-    columns, treatment, how, scale = sort_options("leaderboard", options | stays, Columns, Treatment, Inference, Scale)
-    check_together(columns, treatment, how)
+    asked = Request.of(data, name, options | stays, rng)
+    columns, treatment = asked.columns, asked.treatment
     if columns.time is not None or columns.by is not None or columns.group is not None:
         raise SettingError(f"{path} is a board without time, categories and judges; leave them out.")
-    source = Table.open(data)
-    found = find_columns(source, columns)
+    found = find_columns(asked.source, columns)
     if treatment.side != (kept.side is not None):
         raise SettingError(
             f"{path} has {'no' if kept.side is None else 'a'} side effect; give side (--side) as it was."
         )
-    unseen = leave_out_seen(source, columns.id, NO_IDS if kept.read_ids is None else kept.read_ids())
+    unseen = leave_out_seen(asked.source, columns.id, NO_IDS if kept.read_ids is None else kept.read_ids())
     fresh = None if unseen.source is None else read_battles(unseen.source, found, treatment)
     joined = replace(kept if fresh is None else _joined(kept, fresh), read_ids=KnownIds(unseen.ids))
     from luce.aggregate.board.fit import fit_battles
 
-    board = fit_battles(joined, get_model(name, treatment.draws), treatment, how, scale, source, rng)
+    board = fit_battles(asked, joined)
     added = f"{0 if fresh is None else fresh.n_battles:,.0f} battles were added to {kept.n_battles:,.0f}."
     return replace(board, notes=(added, unseen.note, *board.notes), options=stays)
 

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from luce.aggregate.board.fitting_problem import FittingProblem
-from luce.aggregate.board.inference import centre, centre_covariance, mean_weights, runs_away
 from luce.aggregate.board.likelihood import Likelihood, Penalised
-from luce.aggregate.board.newton import Solution, inverse, newton
+from luce.aggregate.board.newton import Solution, constant_on, inverse, newton
 from luce.aggregate.board.options import Inference
-from luce.aggregate.board.separation import Separation, describe, find_separation
+from luce.aggregate.board.posterior import centre, centre_covariance, mean_weights
+from luce.aggregate.board.separation import Separation, describe, find_separation, runs_away
 from luce.errors import DataError, LuceWarning
-from luce.types import FloatArray, Progress
+from luce.types import FloatArray, IntArray, Progress
 
 DEFAULT_PRIOR = 0.1
 """Precision where the data need a prior: a standard deviation of 3.2."""
@@ -67,7 +67,7 @@ def estimate(problem: FittingProblem, how: Inference, near: Near | None = None) 
     `near` is an estimate from other data that this one should lie near to: where to start.
     """
     prior = _choose_prior(problem, how.prior)
-    likelihood = problem.likelihood(None)
+    likelihood = problem.likelihood
     solution = _solve(problem, likelihood, _start(problem, likelihood, near), prior)
     if not solution.converged and how.prior is None and not prior.ridge:
         text = (
@@ -86,7 +86,7 @@ def estimate(problem: FittingProblem, how: Inference, near: Near | None = None) 
     main = None if prior.separation is None or how.prior is not None else prior.separation.main
     weights = mean_weights(np.diagonal(at.hessian)[:n], problem.component, main)
     bread = inverse(solution.at.hessian, problem.null) + _of_prior_alone(problem, prior)
-    meat = problem.meat(likelihood, solution.x)
+    meat = likelihood.meat(solution.x)
     lean = _lean(meat, at.hessian, problem.games)
     covariance, errors = _covariance(problem, how, prior, meat + lean, bread, weights)
     return Estimate(
@@ -160,12 +160,9 @@ def _of_prior_alone(problem: FittingProblem, prior: Prior) -> FloatArray | float
 
     Common shifts of a component are left out, since centring takes them away.
     """
-    n, components = len(problem.names), int(problem.component.max()) + 1
-    if not prior.ridge or problem.null.shape[1] <= components:
+    if not prior.ridge or problem.null.shape[1] <= int(problem.component.max()) + 1:
         return 0.0
-    shifts = np.zeros((len(problem.null), components))
-    shifts[np.arange(n), problem.component] = 1.0
-    shifts /= np.sqrt(np.sum(shifts**2, axis=0))
+    shifts = constant_on(problem.component, len(problem.null))
     unseen = np.linalg.norm(problem.null.T @ shifts, axis=0) > 1.0 - 1e-9
     rest = problem.null - shifts[:, unseen] @ (shifts[:, unseen].T @ problem.null)
     result: FloatArray = rest @ rest.T / prior.strength
@@ -180,10 +177,10 @@ def _start(problem: FittingProblem, likelihood: Likelihood, near: Near | None) -
         if problem.draws == "model" and near.t is not None:
             x[-1] = near.t
         return x
-    if problem.sample is None:
+    part = likelihood.sample()
+    if part is None:
         return likelihood.start()
     # A sample may miss the wins that keep an estimate finite; a small ridge does no harm to a mere start.
-    part = problem.sample()
     ridge = Penalised(part, 1e-3 * np.eye(len(problem.names)))
     found = newton(ridge, part.start(), problem.null[:, :0], tolerance=1e-3)
     return found.x if found.converged else likelihood.start()
@@ -209,7 +206,7 @@ def _choose_prior(problem: FittingProblem, asked: float | None) -> Prior:
         return _ridge(problem, asked, f"{said}; {made.format(asked, 'on the strengths')}.", separation=separation)
     if separation is None:
         return _ridge(problem, DEFAULT_PRIOR, f"{said}; {made.format(DEFAULT_PRIOR, 'on the strengths')}.")
-    matrix = _prior_of_separated(problem, separation)
+    matrix = prior_of_separated(problem.games, problem.component, separation)
     where = "around the mean of the others"
     note = f"{said}; {made.format(DEFAULT_PRIOR, where)}, and their intervals are open to the side without a bound."
     return Prior(matrix, DEFAULT_PRIOR, (note,), separation)
@@ -221,13 +218,12 @@ _AWAY = (
 )
 
 
-def _prior_of_separated(problem: FittingProblem, separation: Separation) -> FloatArray:
+def prior_of_separated(games: FloatArray, component: IntArray, separation: Separation) -> FloatArray:
     """Only the separated items are pulled, to the mean of the others; all items where there are no two others."""
-    weights = mean_weights(problem.games, problem.component, separation.main)
-    n, of = len(problem.names), problem.component
-    alone = np.bincount(of, separation.main, int(of.max()) + 1)[of] < 2
+    weights = mean_weights(games, component, separation.main)
+    alone = np.bincount(component, separation.main, int(component.max()) + 1)[component] < 2
     rows = np.flatnonzero(alone | ~separation.main)
-    contrasts = np.eye(n)[rows] - weights[:, of[rows]].T
+    contrasts = np.eye(len(component))[rows] - weights[:, component[rows]].T
     return DEFAULT_PRIOR * contrasts.T @ contrasts
 
 
@@ -238,7 +234,7 @@ def bootstrap(
     result = np.empty((draws, len(found.x)))
     odd = 0
     for i in range(draws):
-        solution = _solve(problem, problem.likelihood(problem.resample(rng)), found.x, found.prior)
+        solution = _solve(problem, problem.likelihood.resampled(rng), found.x, found.prior)
         odd += not solution.converged
         result[i] = solution.x
         if progress is not None:

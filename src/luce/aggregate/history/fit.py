@@ -12,17 +12,19 @@ import numpy as np
 import pyarrow as pa
 
 from luce.aggregate.board.battles import YEAR, Battles, find_columns, read_battles
+from luce.aggregate.board.fitting_problem import Request
 from luce.aggregate.board.ids import NO_IDS, KnownIds, LaterIds, leave_out_seen
-from luce.aggregate.board.inference import linked
 from luce.aggregate.board.likelihood import Model, get_model
 from luce.aggregate.board.options import (
     Columns,
     Inference,
+    Scale,
     Treatment,
     check_together,
     kept_options,
     sort_options,
 )
+from luce.aggregate.board.separation import linked
 from luce.aggregate.history.result import History
 from luce.aggregate.history.walks import Games, Parameters, Present, fit_parameters, most_probable
 from luce.data.names import one_form, plain
@@ -33,18 +35,13 @@ from luce.storage import read_container, restoring, write_container
 _KIND = "history"
 
 
-def fit_history(
-    source: Table,
-    columns: Columns,
-    treatment: Treatment,
-    model: Model,
-    how: Inference,
-    *,
-    seed: int = 0,
-) -> History:
+def fit_history(asked: Request) -> History:
     """The most probable history of all battles; the drift is fitted unless it is given."""
+    if asked.scale != Scale():
+        raise SettingError("Strengths that move have the scale 'log' and no anchor; leave scale and anchor out.")
+    source, columns, treatment, model, how = asked.source, asked.columns, asked.treatment, asked.model, asked.how
     _check(model, columns, treatment, how)
-    battles = read_battles(source, find_columns(source, columns), treatment)
+    battles = asked.battles()
     dates = _are_dates(source, columns)
     names, games, notes = _games(battles, (), dates=dates)
     notes += _say(games)
@@ -68,7 +65,7 @@ def fit_history(
         dates=dates,
         log_likelihood=mode.log_marginal,
         notes=notes,
-        seed=seed,
+        seed=int(asked.rng.integers(2**31)),
         build=source.build,
         read_ids=LaterIds(source, columns.id),
     )

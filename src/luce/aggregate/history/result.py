@@ -9,28 +9,18 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtri, roots_hermitenorm
+from scipy.special import roots_hermitenorm
 
 from luce.aggregate.board.ids import NO_IDS, KnownIds, ReadIds
-from luce.aggregate.board.inference import (
-    RankSets,
-    centre,
-    centre_covariance,
-    draw_normal,
-    mean_weights,
-    rank_sets,
-    ranks,
-)
 from luce.aggregate.board.likelihood import Model
+from luce.aggregate.board.posterior import Posterior, centre, centre_covariance, mean_weights, normal_ends
 from luce.aggregate.board.result import Ranked
 from luce.aggregate.history.walks import Games, Mode, Parameters, Present, filtered
 from luce.checks import number
 from luce.errors import DataError, SettingError
 from luce.result import plain, records
-from luce.types import FloatArray, IntArray
+from luce.types import FloatArray
 
-COLUMNS = ("name", "strength", "se", "lower", "upper", "rank", "rank_lower", "rank_upper", "games", "last")
 _NODES, _WEIGHTS = roots_hermitenorm(15)
 
 
@@ -96,50 +86,13 @@ class History(Ranked):
         return self.parameters.home
 
     @cached_property
-    def _now(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Strengths, covariance and the mean that they are measured from, of now."""
+    def posterior(self) -> Posterior:  # type: ignore[override]
+        """The distribution of the strengths of now."""
         wider = self.present.covariance + np.diag(self.parameters.step * (self.now - self.present.last))
         one = np.zeros(len(self.players), dtype=np.int64)
         weights = mean_weights(1.0 / np.diagonal(wider), one)
-        mean = centre(self.present.mean, weights, one)
-        return mean, centre_covariance(wider, weights, one), weights[:, 0]
-
-    @cached_property
-    def _order(self) -> IntArray:
-        order: IntArray = np.lexsort((np.array(self.players), -self._now[0]))
-        return order
-
-    @cached_property
-    def _sets(self) -> RankSets:
-        strength, covariance, _ = self._now
-        one = np.zeros(len(strength), dtype=np.int64)
-        drawn = draw_normal(covariance, 999, np.random.default_rng(self.seed))
-        return rank_sets(strength, covariance, drawn, one, self.level)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Best first."""
-        return tuple(self.players[i] for i in self._order)
-
-    @property
-    def strength(self) -> FloatArray:
-        """Of now, in the order of `names`."""
-        return self._now[0][self._order]
-
-    @property
-    def se(self) -> FloatArray:
-        """Standard errors, in the order of `names`."""
-        return np.sqrt(np.diagonal(self._now[1]))[self._order]
-
-    @property
-    def component(self) -> IntArray:
-        """All items are of one component."""
-        return np.zeros(len(self.players), dtype=np.int64)
-
-    @property
-    def surely_better(self) -> NDArray[np.bool_]:
-        """(i, j): item j is better than item i beyond doubt, for all pairs at once, in the order of `names`."""
-        return self._sets.surely_better[np.ix_(self._order, self._order)]
+        mean, covariance = centre(self.present.mean, weights, one), centre_covariance(wider, weights, one)
+        return Posterior.of(self.players, mean, covariance, one, self.level, sets=np.random.default_rng(self.seed))
 
     @property
     def title(self) -> str:
@@ -156,15 +109,9 @@ class History(Ranked):
 
     def columns(self) -> dict[str, list[Any]]:
         """One row an item, best first; a list a column."""
-        half = float(ndtri(0.5 + self.level / 2)) * self.se
-        order, one = self._order, np.zeros(len(self.players), dtype=np.int64)
-        values = (
-            *(self.strength, self.se, self.strength - half, self.strength + half),
-            *(ranks(self._now[0], one)[order], self._sets.lower[order], self._sets.upper[order]),
-            self.games[order].astype(np.int64),
-        )
+        order = self.posterior.order
         last = [self._moment(self.present.last[i]) for i in order]
-        return dict(zip(COLUMNS, (list(self.names), *(v.tolist() for v in values), last), strict=True))
+        return super().columns() | {"games": self.games[order].astype(np.int64).tolist(), "last": last}
 
     def _moment(self, time: float) -> Any:
         return str(np.datetime64(round(time * 365.25 * 86_400), "s").astype("datetime64[D]")) if self.dates else time
@@ -173,23 +120,18 @@ class History(Ranked):
         """The most probable past of one item; intervals take the other players as known."""
         if self.mode is None:
             raise DataError("An updated board knows the present only; fit all battles for the past.")
-        rows = self.mode.player == self._index(name)
+        rows = self.mode.player == self.posterior.order[self.posterior.index(name)]
         strength = self.mode.strength[rows]
-        half = float(ndtri(0.5 + self.level / 2)) * np.sqrt(self.mode.variance[rows])
-        return Line(self.mode.time[rows], strength, strength - half, strength + half)
-
-    def _index(self, name: str) -> int:
-        if name not in self.players:
-            raise DataError(f"{name!r} is not on this leaderboard; it has {len(self.players)} items.")
-        return self.players.index(name)
+        ends = normal_ends(strength, np.sqrt(self.mode.variance[rows]), self.level)
+        return Line(self.mode.time[rows], strength, *ends)
 
     def _chances(self, a: str, b: str, side: float) -> tuple[float, float]:
         """P(a wins) and P(draw), over what is not known of the difference."""
-        i, j = self._index(a), self._index(b)
+        i, j = self.posterior.index(a), self.posterior.index(b)
         if number("side", side, -math.inf) and not self.parameters.home:
             raise SettingError("This leaderboard has no effect 'side'; leave side out.")
-        mean, covariance, _ = self._now
-        d = mean[i] - mean[j] + side * self.parameters.home
+        covariance = self.covariance
+        d = self.strength[i] - self.strength[j] + side * self.parameters.home
         spread = np.sqrt(max(covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j], 0.0))
         link, weights = self.model.link, _WEIGHTS / _WEIGHTS.sum()
         assert link is not None

@@ -17,23 +17,12 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import roots_hermitenorm
 
+from luce.aggregate.board.likelihood import log_probability
 from luce.aggregate.board.newton import add_up
 from luce.errors import LuceWarning
-from luce.numerics import links
 from luce.numerics.compiled import kernel, part
 from luce.numerics.links import Link
 from luce.types import FloatArray, IntArray
-
-
-@part
-def _log_probability(code, outcome, d, t):  # type: ignore[no-untyped-def]
-    """Log P of an outcome and its first two derivatives in d."""
-    if outcome == 2:
-        value, first, second, _, _, _ = links.tie(code, d, t)
-        return value, first, second
-    sign = 1.0 if outcome == 0 else -1.0
-    value, first, second, _, _, _ = links.win(code, sign * d, t)
-    return value, sign * first, second
 
 
 @part
@@ -41,7 +30,7 @@ def _chance(code, outcome, d, spread, t, nodes, weights):  # type: ignore[no-unt
     """P(outcome) with a normal difference of mean d and this standard deviation, by Gauss and Hermite."""
     total = 0.0
     for k in range(len(nodes)):
-        total += weights[k] * np.exp(_log_probability(code, outcome, d + spread * nodes[k], t)[0])
+        total += weights[k] * np.exp(log_probability(code, True, outcome, d + spread * nodes[k], t)[0])
     return total
 
 
@@ -51,7 +40,7 @@ def _mode(code, outcome, d, v, t):  # type: ignore[no-untyped-def]
     x = d
     curve = 0.0
     for _ in range(30):
-        _, first, second = _log_probability(code, outcome, x, t)
+        _, first, second, _, _, _ = log_probability(code, True, outcome, x, t)
         curve = max(-second, 0.0)
         step = (first - (x - d) / v) / (curve + 1.0 / v)
         x += step
@@ -85,14 +74,17 @@ def diagonal_filter(code, games, sides, times, step, start, t, home, nodes, weig
 
 
 @kernel
-def full_filter(code, games, sides, times, step, t, home, nodes, weights, mean, covariance, last, out):  # type: ignore[no-untyped-def]
+def full_filter(code, games, sides, times, step, t, home, nodes, weights, mean, covariance, last, curves, out):  # type: ignore[no-untyped-def]
     """The filter with all covariances; players are numbered by their first game. Fills (games, 3) predictions.
 
-    `last` is NaN before a player's first game. Changes mean, covariance and last in place.
+    `last` is NaN before a player's first game. Changes mean, covariance and last in place. Where `curves` has the
+    precision of every game, as a normal observation of the difference, the covariance alone is filtered, and the sum of
+    log(1 + curve v) is returned, v the variance of the difference before the game: the log of the determinant of the
+    posterior precision over that of the prior.
     """
     n = len(mean)
     gain = np.empty(n)
-    known = 0
+    known, total = 0, 0.0
     for i in range(n):
         if not np.isnan(last[i]):
             known = i + 1
@@ -103,45 +95,21 @@ def full_filter(code, games, sides, times, step, t, home, nodes, weights, mean, 
             if not np.isnan(last[i]):
                 covariance[i, i] += step * max(times[g] - last[i], 0.0)
             last[i] = times[g]
-        for i in range(known):
-            gain[i] = covariance[i, a] - covariance[i, b]
-        v = gain[a] - gain[b]
-        d = mean[a] - mean[b] + home * sides[g]
-        for k in range(3):
-            out[g, k] = _chance(code, k, d, np.sqrt(v), t, nodes, weights)
-        x, curve = _mode(code, outcome, d, v, t)
-        moved, shrink = (x - d) / v, curve / (1.0 + curve * v)
-        for i in range(known):
-            mean[i] += gain[i] * moved
-            scale = gain[i] * shrink
-            row = covariance[i]
-            for j in range(known):
-                row[j] -= scale * gain[j]
-
-
-@kernel
-def laplace_covariance(games, times, curves, step, covariance):  # type: ignore[no-untyped-def]
-    """Covariance of the last strengths when every game is a normal observation with this precision; log determinant.
-
-    The sum of log(1 + curve v), v the variance of the difference before the game, is the log of the determinant of the
-    posterior precision over that of the prior.
-    """
-    n = len(covariance)
-    gain, last = np.empty(n), np.full(n, np.nan)
-    known, total = 0, 0.0
-    for g in range(len(games)):
-        a, b = games[g, 0], games[g, 1]
-        known = max(known, a + 1, b + 1)
-        for i in (a, b):
-            if not np.isnan(last[i]):
-                covariance[i, i] += step * (times[g] - last[i])
-            last[i] = times[g]
         # Only the lower triangle is kept, which is half of the work.
         for i in range(known):
             gain[i] = covariance[max(i, a), min(i, a)] - covariance[max(i, b), min(i, b)]
         v = gain[a] - gain[b]
-        total += np.log1p(curves[g] * v)
-        shrink = curves[g] / (1.0 + curves[g] * v)
+        if len(curves):
+            curve = curves[g]
+            total += np.log1p(curve * v)
+        else:
+            d = mean[a] - mean[b] + home * sides[g]
+            for k in range(3):
+                out[g, k] = _chance(code, k, d, np.sqrt(v), t, nodes, weights)
+            x, curve = _mode(code, outcome, d, v, t)
+            for i in range(known):
+                mean[i] += gain[i] * (x - d) / v
+        shrink = curve / (1.0 + curve * v)
         for i in range(known):
             scale = gain[i] * shrink
             row = covariance[i]
@@ -158,7 +126,7 @@ def game_terms(code, outcomes, d, t, first, curve):  # type: ignore[no-untyped-d
     """Sum of log P; fills its derivative and minus its second derivative in d, by game."""
     total = 0.0
     for g in range(len(d)):
-        value, by_d, by_dd = _log_probability(code, outcomes[g], d[g], t)
+        value, by_d, by_dd, _, _, _ = log_probability(code, True, outcomes[g], d[g], t)
         total += value
         first[g] = by_d
         curve[g] = -by_dd
@@ -303,10 +271,15 @@ def filtered(games: Games, link: Link, p: Parameters, state: Present | None = No
     if state is not None:
         old = len(state.mean)
         mean[:old], covariance[:old, :old], last[:old] = state
-    out = np.empty((len(games.games), 3))
-    arrays = (games.games, games.sides, games.times)
-    full_filter(link.code, *arrays, p.step, p.t, p.home, _NODES, _WEIGHTS, mean, covariance, last, out)
-    return Present(mean, covariance, last), out
+    out, now = np.empty((len(games.games), 3)), Present(mean, covariance, last)
+    _filter(games, link, p, now, np.empty(0), out)
+    return now, out
+
+
+def _filter(games: Games, link: Link, p: Parameters, state: Present, curves: FloatArray, out: FloatArray) -> float:
+    """Pass over the games from a state, which is changed."""
+    arrays = (games.games, games.sides, games.times, p.step, p.t, p.home, _NODES, _WEIGHTS)
+    return float(full_filter(link.code, *arrays, *state, curves, out))
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,7 +334,8 @@ def most_probable(games: Games, link: Link, p: Parameters, *, tolerance: float =
 
         warnings.warn("Newton did not converge on this history; do not rely on it.", LuceWarning, stacklevel=2)
     covariance = np.diag(np.full(games.players, p.start))
-    ratio = laplace_covariance(games.games, games.times, np.maximum(curve, 0.0), p.step, covariance)
+    first_games = Present(np.zeros(games.players), covariance, np.full(games.players, np.nan))
+    ratio = _filter(games, link, p, first_games, np.maximum(curve, 0.0), np.empty((0, 3)))
     ends = np.append(chain.player[1:] != chain.player[:-1], True)
     order = np.argsort(chain.player[ends])
     present = Present(x[ends][order], covariance, chain.time[ends][order])

@@ -11,13 +11,14 @@ import numpy as np
 from scipy import linalg
 
 from luce.aggregate.board.design import Counts, Design
-from luce.aggregate.board.inference import RankSets, Results, centre, linked, mean_weights, precisions, step_down
 from luce.aggregate.board.likelihood import BattleLikelihood, Penalised
-from luce.aggregate.board.newton import newton
-from luce.aggregate.board.separation import Separation, find_separation
-from luce.aggregate.board.solve import DEFAULT_PRIOR
+from luce.aggregate.board.newton import constant_on, newton
+from luce.aggregate.board.posterior import RankSets, centre, no_sets, precisions, step_down
+from luce.aggregate.board.race_likelihood import RaceLikelihood
+from luce.aggregate.board.races import Races
+from luce.aggregate.board.separation import Results, Separation, find_separation, linked
+from luce.aggregate.board.solve import prior_of_separated
 from luce.aggregate.scores.table import Race, ScoreTable
-from luce.aggregate.scores.tied_races import TiedRaces
 from luce.numerics import links
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
@@ -55,16 +56,24 @@ class Fit:
 
 def plackett_luce(table: ScoreTable, races: list[Race]) -> Fit:
     """Tied Plackett-Luce."""
-    n, of = len(table.names), TiedRaces(len(table.names), races, table.weights)
+    n, of = len(table.names), tied_races(table.names, races, table.weights)
     better, worse = _edges(races)
     component = linked(n, better, worse)
     separation = find_separation(Results(n, better, worse), component)
-    prior, null = _prior(n, separation, component, races), _null(component)
+    prior, null = _prior(n, separation, component, races), constant_on(component)
     share = np.clip(borda(table, races).strength, 0.02, 0.98)
-    found = newton(Penalised(of, prior), np.log(share / (1.0 - share)), null)  # type: ignore[arg-type]
+    found = newton(Penalised(of, prior), np.log(share / (1.0 - share)), null)
     fixed = prior + np.max(np.diagonal(found.at.hessian)) * (null @ null.T)
     log_likelihood = 0.5 * float(found.x @ prior @ found.x) - found.at.value
-    return Fit(found.x, lambda: of.by_task(found.x), fixed, component, separation, log_likelihood)
+    return Fit(found.x, lambda: of.by_race(found.x), fixed, component, separation, log_likelihood)
+
+
+def tied_races(names: tuple[str, ...], races: list[Race], weights: FloatArray) -> RaceLikelihood:
+    """Minus the log-likelihood of tasks under Plackett-Luce with ties integrated out."""
+    offsets = np.concatenate([[0], np.cumsum([len(race.order) for race in races])]).astype(np.int64)
+    item, place = (np.concatenate(parts) for parts in zip(*((race.order, race.tier) for race in races), strict=True))
+    run = Races(names, item, place.astype(np.float64), offsets, weights, weights**2)
+    return RaceLikelihood(run, integrated=True)
 
 
 def _edges(races: list[Race]) -> tuple[IntArray, IntArray]:
@@ -79,23 +88,12 @@ def _edges(races: list[Race]) -> tuple[IntArray, IntArray]:
     return np.concatenate(better), np.concatenate(worse)
 
 
-def _null(component: IntArray) -> FloatArray:
-    null = np.zeros((len(component), int(component.max()) + 1))
-    null[np.arange(len(component)), component] = 1.0
-    scaled: FloatArray = null / np.sqrt(null.sum(axis=0))
-    return scaled
-
-
 def _prior(n: int, separation: Separation | None, component: IntArray, races: list[Race]) -> FloatArray:
     """Models that are below (or above) the others in every task are pulled to their mean, as on other boards."""
     if separation is None:
         return np.zeros((n, n))
     games = np.bincount(np.concatenate([race.order for race in races]), minlength=n).astype(np.float64)
-    weights = mean_weights(games, component, separation.main)
-    alone = np.bincount(component, separation.main, int(component.max()) + 1)[component] < 2
-    rows = np.flatnonzero(alone | ~separation.main)
-    contrasts = np.eye(n)[rows] - weights[:, component[rows]].T
-    return DEFAULT_PRIOR * contrasts.T @ contrasts
+    return prior_of_separated(games, component, separation)
 
 
 def davidson(table: ScoreTable, races: list[Race]) -> Fit:
@@ -115,7 +113,7 @@ def davidson(table: ScoreTable, races: list[Race]) -> Fit:
     better, worse = _edges(races)
     component = linked(n, i[used], j[used])
     separation = find_separation(Results(n, better, worse, *_draws(levels, i, j)), component)
-    prior, null = _prior(n, separation, component, races), _null(component)
+    prior, null = _prior(n, separation, component, races), constant_on(component)
     space = np.vstack([null, np.zeros((likelihood.n_parameters - n, null.shape[1]))])
     found = newton(Penalised(likelihood, prior), likelihood.start(), space)
     t = float(found.x[n]) if ties == "model" else None
@@ -298,9 +296,7 @@ def resample(
     pulled = centre(pulls[0] * task_weight[:, None], mean, fit.component)
     covariance = small * pulled.T @ pulled + np.diag(_floor(fit, task_weight, small * pulled**2))
     if tasks < 2:
-        undecided = np.zeros((n, n), dtype=bool)
-        size = np.bincount(fit.component)[fit.component]
-        return Resampled(covariance * np.nan, RankSets(np.ones(n, dtype=np.int64), size, undecided))
+        return Resampled(covariance * np.nan, no_sets(fit.component))
     deviations, scaled = np.empty((draws, n)), np.empty((draws, tasks, n), dtype=np.float32)
     short, unit = in_single_precision(fit, task_weight)
     chunk = max(1, _CHUNK_BYTES // (4 * n * n))

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from luce.aggregate.board.inference import centre, mean_weights, ranks
 from luce.aggregate.board.options import Inference, sort_options
-from luce.aggregate.board.result import Ranked
+from luce.aggregate.board.posterior import Posterior, centre, mean_weights, ranks
+from luce.aggregate.board.result import Ranked, _of
 from luce.aggregate.board.separation import describe
 from luce.aggregate.scores.methods import FEW_TASKS, METHODS, Fit, one_step, resample
 from luce.aggregate.scores.table import Race, ScoreColumns, ScoreTable, races_of, read_scores
@@ -22,8 +21,6 @@ from luce.errors import DataError, SettingError
 from luce.registry import canonical, unknown_name
 from luce.result import plain, records
 from luce.types import FloatArray, IntArray
-
-COLUMNS = ("name", "strength", "se", "rank", "rank_lower", "rank_upper", "tasks")
 
 
 class Influence(NamedTuple):
@@ -48,8 +45,6 @@ class ScoreBoard(Ranked):
         The columns of `table`, as arrays. Rank sets hold for all models at once at the level.
     by_method
         Ranks by all four methods.
-    surely_better
-        (i, j): model j is better than model i beyond doubt.
     separated
         Models that are below or above the others in every task.
     influence
@@ -57,24 +52,17 @@ class ScoreBoard(Ranked):
     """
 
     model: str
-    names: tuple[str, ...]
+    posterior: Posterior
     tasks: tuple[str, ...]
-    strength: FloatArray
-    se: FloatArray
-    rank: IntArray
-    rank_lower: IntArray
-    rank_upper: IntArray
     n_tasks: IntArray
-    covariance: FloatArray
-    surely_better: NDArray[np.bool_]
-    component: IntArray
     by_method: dict[str, IntArray]
     influence: tuple[Influence, ...]
-    level: float
     separated: dict[str, str] = field(default_factory=dict)
     log_likelihood: float = float("nan")
     notes: tuple[str, ...] = ()
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
+    level = _of("level")
+    shown = ("strength", "se", "rank", "rank_lower", "rank_upper")
 
     def __repr__(self) -> str:
         return f"ScoreBoard({self.model}, {len(self.names)} models, {len(self.tasks)} tasks, best {self.names[0]!r})"
@@ -99,8 +87,7 @@ class ScoreBoard(Ranked):
 
     def columns(self) -> dict[str, list[Any]]:
         """One row a model, best first; a list a column."""
-        values = (self.strength, self.se, self.rank, self.rank_lower, self.rank_upper, self.n_tasks)
-        return dict(zip(COLUMNS, (list(self.names), *(v.tolist() for v in values)), strict=True))
+        return super().columns() | {"tasks": self.n_tasks.tolist()}
 
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants; what cannot be told is None."""
@@ -172,37 +159,26 @@ def score_board(
     rng = generator(random_state)
     found = resample(fit, scores.weights, mean, level, resamples, rng)
     strength = centre(fit.strength, mean, fit.component)
-    order = np.lexsort((np.array(scores.names), -strength, fit.component))
+    # No error of a strength that only the prior keeps finite, whatever the tasks do.
+    posterior = Posterior.of(
+        *(scores.names, strength, found.covariance, fit.component, level),
+        sets=found.sets,
+        unknown=None if fit.separation is None else fit.separation.outside,
+    )
+    order = posterior.order
     methods = {name: fit if name == canonical(model) else make(scores, races) for name, make in METHODS.items()}
     return ScoreBoard(
         model=canonical(model),
-        names=tuple(scores.names[i] for i in order),
+        posterior=posterior,
         tasks=scores.tasks,
-        strength=strength[order],
-        se=_errors(found.covariance, fit)[order],
-        rank=ranks(strength, fit.component)[order],
-        rank_lower=found.sets.lower[order],
-        rank_upper=found.sets.upper[order],
         n_tasks=np.isfinite(scores.scores).sum(axis=1)[order],
-        covariance=found.covariance[np.ix_(order, order)],
-        surely_better=found.sets.surely_better[np.ix_(order, order)],
-        component=fit.component[order],
         by_method={name: ranks(f.strength, f.component)[order] for name, f in methods.items()},
         influence=_influence(scores, fit, np.sqrt(np.diagonal(found.covariance))),
-        level=level,
         separated=_separated(scores, fit),
         log_likelihood=fit.log_likelihood,
         notes=(*scores.notes, *_remarks(scores, races, fit), *_disagreement(scores, methods)),
         build=source.build,
     )
-
-
-def _errors(covariance: FloatArray, fit: Fit) -> FloatArray:
-    """Standard errors; none of a strength that only the prior keeps finite, whatever the tasks do."""
-    se: FloatArray = np.sqrt(np.diagonal(covariance))
-    if fit.separation is not None:
-        se[fit.separation.outside] = np.nan
-    return se
 
 
 def _separated(scores: ScoreTable, fit: Fit) -> dict[str, str]:

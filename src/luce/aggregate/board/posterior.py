@@ -1,121 +1,22 @@
-"""What errors say: centring, errors of differences, quasi-variances, rank sets, and who can be compared."""
+"""`Posterior`: strengths with their covariance, and what follows: errors, intervals, ranks, tiers, differences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, breadth_first_order, connected_components
+from scipy.special import ndtri
 
-from luce.aggregate.board.design import Counts
+from luce.errors import DataError
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
 
-
-class Results(NamedTuple):
-    """Which wins and draws occurred, each pair of items once or more."""
-
-    n: int
-    winner: IntArray
-    loser: IntArray
-    drawn_a: IntArray = np.empty(0, dtype=np.int64)
-    drawn_b: IntArray = np.empty(0, dtype=np.int64)
-    draws_modelled: bool = False
-    """True where draws have a probability with a parameter that is learned."""
-
-    @property
-    def better(self) -> IntArray:
-        """Heads of the edges "beat or drew with"; draws go both ways."""
-        return np.concatenate([self.winner, self.drawn_a, self.drawn_b])
-
-    @property
-    def worse(self) -> IntArray:
-        """Tails of these edges."""
-        return np.concatenate([self.loser, self.drawn_b, self.drawn_a])
-
-
-def linked(n: int, first: IntArray, second: IntArray) -> IntArray:
-    """The component of every item in the graph of games; 0 is the largest, items without games are alone.
-
-    >>> linked(4, np.array([0, 2]), np.array([1, 1])).tolist()
-    [0, 0, 0, 1]
-    """
-    return _components(n, first, second, "weak")
-
-
-def strong_components(results: Results, also: tuple[IntArray, IntArray] | None = None) -> IntArray:
-    """The strong component of every item in the graph of "beat or drew with", with more edges where `also` has them.
-
-    Strengths have a finite maximum of the likelihood iff every component of the games is one strong component
-    (Ford, 1957): otherwise some items never lose, or never win, against all the others.
-
-    >>> strong_components(Results(3, np.array([0, 1]), np.array([1, 0]))).tolist()
-    [0, 0, 1]
-    """
-    better, worse = results.better, results.worse
-    if also is not None:
-        better, worse = np.concatenate([better, also[0]]), np.concatenate([worse, also[1]])
-    return _components(results.n, worse, better, "strong")
-
-
-def reached(results: Results, start: int, *, down: bool) -> FloatArray:
-    """True for items that a chain of wins and draws leads to from `start` (down), or from which one leads to it."""
-    tail, head = (results.better, results.worse) if down else (results.worse, results.better)
-    edges = sparse.csr_array((np.ones(len(tail)), (tail, head)), shape=(results.n, results.n))
-    found = np.zeros(results.n, dtype=bool)
-    found[breadth_first_order(edges, start, return_predecessors=False)] = True
-    return found
-
-
-def runs_away(results: Results) -> bool:
-    """Whether a learned tie parameter has no finite maximum, together with the differences of strengths.
-
-    It grows for ever, with every win by a difference that grows as fast and every draw by one that grows no faster,
-    unless some cycle of results has more wins than draws: x_loser <= x_winner - 1 and |x_a - x_b| <= 1 for draws have
-    a solution iff no cycle is negative.
-
-    >>> a, b = np.array([0]), np.array([1])
-    >>> runs_away(Results(2, a, b, a, b, True)), runs_away(Results(2, np.array([0, 1]), np.array([1, 0]), a, b, True))
-    (True, False)
-    """
-    n, winner, loser = results.n, results.winner, results.loser
-    if not (results.draws_modelled and len(results.drawn_a)):
-        return False
-    if np.isin(winner * n + loser, loser * n + winner).any():
-        return False
-    # An item 0 from which all others are reached; a win outweighs a draw of the same pair.
-    tail = np.concatenate([np.zeros(n, dtype=np.int64), winner + 1, results.drawn_a + 1, results.drawn_b + 1])
-    head = np.concatenate([np.arange(1, n + 1), loser + 1, results.drawn_b + 1, results.drawn_a + 1])
-    length = np.repeat([float(n), -1.0, 1.0], [n, len(winner), 2 * len(results.drawn_a)])
-    order = np.lexsort((length, head, tail))
-    tail, head, length = tail[order], head[order], length[order]
-    first = np.concatenate([[True], (tail[1:] != tail[:-1]) | (head[1:] != head[:-1])])
-    edges = sparse.csr_array((length[first], (tail[first], head[first])), shape=(n + 1, n + 1))
-    try:
-        bellman_ford(edges, indices=0)
-    except NegativeCycleError:
-        return False
-    return True
-
-
-def _components(n: int, tail: IntArray, head: IntArray, connection: str) -> IntArray:
-    pair = tail * n + head
-    pair = np.flatnonzero(np.bincount(pair)) if n * n < 4 * len(pair) else np.unique(pair)
-    tail, head = pair // n, pair % n
-    weight: FloatArray = np.ones(len(pair))
-    edges = sparse.csr_array((weight, (tail, head)), shape=(n, n))
-    count, found = connected_components(edges, directed=True, connection=connection)
-    sizes = np.bincount(found, minlength=count)
-    firsts = np.full(count, n)
-    np.minimum.at(firsts, found, np.arange(n))
-    rank = np.empty(count, dtype=np.int64)
-    rank[np.lexsort((firsts, -sizes))] = np.arange(count)
-    result: IntArray = rank[found]
-    return result
+RANK_DRAWS = 999
 
 
 def mean_weights(information: FloatArray, component: IntArray, main: NDArray[np.bool_] | None = None) -> FloatArray:
@@ -195,31 +96,6 @@ def quasi_variances(covariance: FloatArray) -> QuasiVariances | None:
         if np.max(np.abs(step) / q) < 1e-10:
             return QuasiVariances(q, float(np.max(np.abs(np.exp(0.5 * residual) - 1.0))))
     return None
-
-
-def cluster_meat(counts: Counts, by_group: sparse.csr_array, scores: tuple[FloatArray, FloatArray]) -> FloatArray:
-    """The middle of the sandwich where the battles of one group depend on each other.
-
-    `by_group` is (groups, cells): the weight of each cell in each group.
-    """
-    design, (by_d, by_t) = counts.design, scores
-    n, rows = design.n_items, np.arange(len(design.first))
-    if design.teams is None:
-        one = np.ones(len(rows))
-        items = sparse.csr_array(
-            (np.concatenate([one, -one]), (np.tile(rows, 2), np.concatenate([design.first, design.second]))),
-            shape=(len(rows), n),
-        )
-    else:
-        items = design.teams
-    x = sparse.hstack([items, sparse.csr_array(design.extra)], format="csr") if design.extra.shape[1] else items
-    of_cells = sparse.csr_array(by_group.multiply(by_d[None, :]))
-    to_rows = sparse.csr_array((np.ones(3 * len(rows)), (np.arange(3 * len(rows)), np.repeat(rows, 3))))
-    sums = (of_cells @ to_rows @ x).toarray()
-    if np.any(by_t):
-        sums = np.column_stack([sums, by_group @ by_t])
-    result: FloatArray = sums.T @ sums
-    return result
 
 
 def draw_normal(covariance: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
@@ -331,3 +207,128 @@ def _greatest(deviations, precision, out):  # type: ignore[no-untyped-def]
                 for k in range(len(out)):
                     gap = abs(first[k] - second[k]) * unit
                     out[k] = gap if gap > out[k] else out[k]
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Strengths of items, best first within their component, with all that their covariance says.
+
+    Everything about errors and ranks is worked out here, once, for boards of every kind.
+    """
+
+    names: tuple[str, ...]
+    strength: FloatArray
+    covariance: FloatArray
+    component: IntArray
+    level: float
+    se: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    rank: IntArray
+    sets: RankSets
+    order: IntArray = field(repr=False)
+    """Where each item stood in what this was made from."""
+
+    @staticmethod
+    def of(
+        names: Sequence[str],
+        strength: FloatArray,
+        covariance: FloatArray,
+        component: IntArray,
+        level: float,
+        *,
+        sets: RankSets | np.random.Generator | FloatArray,
+        ends: tuple[FloatArray, FloatArray] | None = None,
+        unknown: NDArray[np.bool_] | IntArray | None = None,
+    ) -> Posterior:
+        """Items in any order, put in order of strength.
+
+        `sets` are the rank sets, or what they come from: deviations, or the source of normal ones. Intervals are normal
+        unless their `ends` are given; `unknown` items have neither errors nor intervals.
+        """
+        se = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+        lower, upper = normal_ends(strength, se, level) if ends is None else ends
+        if unknown is not None:
+            se, lower, upper = (values.copy() for values in (se, lower, upper))
+            se[unknown] = lower[unknown] = upper[unknown] = np.nan
+        if not isinstance(sets, RankSets):
+            drawn = draw_normal(covariance, RANK_DRAWS, sets) if isinstance(sets, np.random.Generator) else sets
+            sets = rank_sets(strength, covariance, drawn, component, level)
+        order = np.lexsort((np.array(names), -strength, component))
+        both = np.ix_(order, order)
+        return Posterior(
+            names=tuple(names[i] for i in order),
+            strength=strength[order],
+            covariance=covariance[both],
+            component=component[order],
+            level=level,
+            se=se[order],
+            lower=lower[order],
+            upper=upper[order],
+            rank=ranks(strength, component)[order],
+            sets=RankSets(sets.lower[order], sets.upper[order], sets.surely_better[both]),
+            order=order,
+        )
+
+    def shown(self, factor: float, shift: float) -> Posterior:
+        """In other units: every strength times a factor, and shifted."""
+        return replace(
+            self,
+            strength=factor * self.strength + shift,
+            covariance=factor**2 * self.covariance,
+            se=factor * self.se,
+            lower=factor * self.lower + shift,
+            upper=factor * self.upper + shift,
+        )
+
+    @property
+    def components(self) -> list[list[str]]:
+        """Items that can be compared with each other, the largest component first."""
+        groups: list[list[str]] = [[] for _ in range(int(self.component.max()) + 1)]
+        for name, c in zip(self.names, self.component, strict=True):
+            groups[c].append(name)
+        return groups
+
+    @property
+    def tiers(self) -> list[list[str]]:
+        """Items cut, within each component, where everything above is surely better than everything below."""
+        result: list[list[str]] = []
+        for c in range(int(self.component.max()) + 1):
+            rows = np.flatnonzero(self.component == c)
+            inside = self.sets.surely_better[np.ix_(rows, rows)]
+            # A cut before k: all of the first k are better than all of the rest.
+            cuts = [k for k in range(1, len(rows)) if inside[k:, :k].all()]
+            result.extend([[self.names[i] for i in part] for part in np.split(rows, cuts)])
+        return result
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
+    def index(self, name: str) -> int:
+        """The place of an item."""
+        try:
+            return self._places[str(name)]
+        except KeyError:
+            raise DataError(f"{name!r} is not on this leaderboard; it has {len(self.names)} items.") from None
+
+    def differences(self, anchor: str) -> list[dict[str, Any]]:
+        """The strength of every item less that of an anchor, with the error of that difference."""
+        at = self.index(anchor)
+        rows = np.flatnonzero(self.component == self.component[at])
+        value, se = (self.strength - self.strength[at])[rows], np.sqrt(difference_variances(self.covariance)[at, rows])
+        columns = (value, se, *normal_ends(value, se, self.level))
+        keys = ("name", "difference", "se", "lower", "upper")
+        listed = zip((self.names[i] for i in rows), *(column.tolist() for column in columns), strict=True)
+        return [dict(zip(keys, row, strict=True)) for row in listed]
+
+    @cached_property
+    def quasi_variances(self) -> QuasiVariances | None:
+        """One variance an item that stands for the errors of all differences; None where there is no such table."""
+        return quasi_variances(self.covariance) if int(self.component.max()) == 0 else None
+
+
+def normal_ends(value: FloatArray, se: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """The ends of a normal interval."""
+    half = se * float(ndtri(0.5 + level / 2))
+    return value - half, value + half

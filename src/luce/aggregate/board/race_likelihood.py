@@ -1,0 +1,287 @@
+"""The likelihood of races with ties, stage by stage, with the whole Hessian."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from luce.aggregate.board.newton import Point, add_up
+from luce.aggregate.board.races import Races, split
+from luce.numerics.compiled import kernel, part
+from luce.numerics.races import dead_heats
+from luce.numerics.segments import Tiers, tiers
+from luce.types import FloatArray, IntArray
+
+
+class Layout(NamedTuple):
+    """Rows of races in the order of their tiers, whatever the races weigh."""
+
+    tiers: Tiers
+    item: IntArray
+    race: IntArray
+    covariates: FloatArray
+    cuts: IntArray
+    """Where the tiers that something comes after, which all but the last of a race are, begin among their rows."""
+
+
+def prepare(races: Races) -> Layout:
+    """The ordered partitions of the places of all races."""
+    cut = tiers(-races.place, races.offsets)
+    sizes = np.diff(cut.starts)
+    given = np.empty((len(races.item), 0)) if races.covariates is None else races.covariates
+    return Layout(
+        tiers=cut,
+        item=races.item[cut.order],
+        race=np.repeat(np.arange(len(races.count)), np.diff(races.offsets)),
+        covariates=np.ascontiguousarray(given[cut.order]),
+        cuts=np.concatenate([[0], np.cumsum(np.delete(sizes, cut.queries[1:] - 1))]),
+    )
+
+
+class _Stages(NamedTuple):
+    """A point of all races: what was worked out for it, in the order of the tiers."""
+
+    phi: FloatArray
+    """Of every row, exp(score) over the greatest of the race."""
+    rest: FloatArray
+    """Of every tier, the sum of phi over what comes after it."""
+    slopes: FloatArray
+    """Of F in the scores of the tiers that something comes after."""
+    blocks: FloatArray
+    """The Hessians of F, tier by tier, the rows of one after the other."""
+    values: FloatArray
+    """-log p of every race, up to a constant."""
+    gradients: FloatArray
+    """Of every race in the scores of its rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class RaceLikelihood:
+    r"""Minus the log-likelihood of races.
+
+    The score of a competitor is its strength plus covariates. For a tier X and what comes after it, R, with
+    $z_i = f_i - \log \sum_{j \in R} e^{f_j}$, the log-probability of X before R is F(z). Of PMOP it is
+    $F = \log \frac{T}{1 + T}$ with $T = \sum_{i \in X} e^{z_i}$, up to a constant; where ties are integrated out it is
+    that of Plackett-Luce, `luce.numerics.races.dead_heats`. Without ties both are Plackett-Luce's.
+
+    With g and A the gradient of F and minus its Hessian, $G = \sum g$, $a = A 1$, $c = 1^\top A 1$ and $\pi$ the shares
+    of what comes after, a stage adds to the Hessian in the scores $A$ inside its tier, $-a \pi^\top$ between it and the
+    rest, and $G\, \mathrm{diag}(\pi) + (c - G) \pi \pi^\top$ in the rest: two running sums over the stages.
+    """
+
+    races: Races
+    layout: Layout | None = None
+    """Known from the same races with other weights."""
+    integrated: bool = False
+    """Ties are integrated out, and not those of PMOP."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Strengths and coefficients."""
+        return len(self.races.names) + len(self.races.covariate_names)
+
+    def start(self) -> FloatArray:
+        """All equal."""
+        return np.zeros(self.n_parameters)
+
+    @cached_property
+    def _laid(self) -> Layout:
+        return self.layout or prepare(self.races)
+
+    def _at(self, x: FloatArray) -> _Stages:
+        n, (_, starts, queries), laid = len(self.races.names), self._laid.tiers, self._laid
+        scores = x[:n][laid.item]
+        scores = scores + laid.covariates @ x[n:] if len(x) > n else scores
+        phi, rest, z = np.empty(len(scores)), np.empty(len(starts) - 1), np.empty(laid.cuts[-1])
+        _leads(scores, starts, queries, phi, rest, z)
+        values, slopes = np.empty(len(laid.cuts) - 1), np.empty(len(z))
+        blocks = np.empty(int((np.diff(laid.cuts) ** 2).sum()))
+        (dead_heats if self.integrated else _pmop_heats)(z, laid.cuts, values, slopes, blocks)
+        by_race, by_row = np.zeros(len(self.races.count)), np.empty(len(scores))
+        _pulls(phi, rest, values, slopes, starts, queries, by_race, by_row)
+        return _Stages(phi, rest, slopes, blocks, by_race, by_row)
+
+    def _hessians(self, at: _Stages, weight: FloatArray, into: IntArray) -> FloatArray:
+        """Weighted Hessians of the races, each added to the matrix with the number that `into` has."""
+        p, n = self.n_parameters, len(self.races.names)
+        result = np.zeros((int(into.max()) + 1, p, p))
+        arrays = *self._laid.tiers[1:], self._laid.item, self._laid.covariates
+        _curves(at.phi, at.rest, at.slopes, at.blocks, *arrays, n, weight, into, result)
+        return result + result.swapaxes(1, 2)
+
+    def __call__(self, x: FloatArray) -> Point:
+        """Value, gradient and Hessian of what is minimised."""
+        at, weight, laid = self._at(x), self.races.count, self._laid
+        by_row = at.gradients * weight[laid.race]
+        gradient = np.concatenate([add_up(laid.item, by_row, len(self.races.names)), by_row @ laid.covariates])
+        hessian = self._hessians(at, weight, np.zeros(len(weight), dtype=np.int64))[0]
+        return Point(float(at.values @ weight), gradient, hessian)
+
+    def by_race(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(races, parameters) gradients and (races, parameters, parameters) Hessians, without weights."""
+        races = len(self.races.count)
+        return -self.scores(x).toarray(), self._hessians(self._at(x), np.ones(races), np.arange(races))
+
+    def log_likelihood(self, x: FloatArray, at: Point) -> float:
+        """Sum of log-probabilities of all races; constants of PMOP included."""
+        order = self._laid.tiers
+        sizes = np.diff(order.starts)
+        if self.integrated or not np.any(sizes > 1):
+            return -at.value
+        first = np.repeat(order.queries[:-1], np.diff(order.queries))
+        left = np.repeat(np.diff(self.races.offsets), np.diff(order.queries)) - (
+            order.starts[:-1] - order.starts[first]
+        )
+        # log((2^N - 1) m / N): the constant of a stage with N left and m chosen.
+        constant = left * np.log(2) + np.log1p(-(0.5**left)) - np.log(left) + np.log(sizes)
+        return -at.value - float(np.add.reduceat(constant, order.queries[:-1]) @ self.races.count)
+
+    def scores(self, x: FloatArray) -> sparse.csr_array:
+        """(races, parameters): the gradient of the log-likelihood of each race, without its weight."""
+        by_row = -self._at(x).gradients
+        shape = (len(self.races.count), len(self.races.names))
+        items = sparse.csr_array((by_row, (self._laid.race, self._laid.item)), shape=shape)
+        if not self.races.covariate_names:
+            return items
+        product = by_row[:, None] * self._laid.covariates
+        return sparse.hstack([items, np.add.reduceat(product, self.races.offsets[:-1])], format="csr")
+
+    def meat(self, x: FloatArray) -> FloatArray:
+        """Sum over races, or over judges where there are any, of the outer product of their score vectors."""
+        scores, run = self.scores(x), self.races
+        if run.group is None:
+            result: FloatArray = (scores.T @ scores.multiply(run.squares[:, None])).toarray()
+            return result
+        sums = (sparse.csr_array((run.count, (run.group, np.arange(len(run.count))))) @ scores).toarray()
+        return np.asarray(sums.T @ sums)
+
+    def within(self, label: IntArray) -> RaceLikelihood:
+        """That of every race cut where the label of the competitors changes."""
+        return replace(self, races=split(self.races, label), layout=None)
+
+    def resampled(self, rng: np.random.Generator) -> RaceLikelihood:
+        """That of a bootstrap sample of races or of judges."""
+        return replace(self, races=self.races.resampled(rng), layout=self._laid)
+
+    def sample(self) -> None:
+        """Races need none."""
+        return
+
+
+@kernel
+def _leads(scores, starts, queries, phi, rest, z):  # type: ignore[no-untyped-def]
+    """Fill phi, the rest of every tier, and how far its rows are ahead of that, without the last tier of a race."""
+    lasts = 0
+    for q in range(len(queries) - 1):
+        final = starts[queries[q + 1] - 1]
+        top = np.max(scores[starts[queries[q]] : starts[queries[q + 1]]])
+        after = 0.0
+        for k in range(queries[q + 1] - 1, queries[q] - 1, -1):
+            rest[k] = after
+            ahead = top + np.log(after)
+            for r in range(starts[k], starts[k + 1]):
+                phi[r] = np.exp(scores[r] - top)
+                after += phi[r]
+                if r < final:
+                    z[r - lasts] = scores[r] - ahead
+        lasts += starts[queries[q + 1]] - final
+
+
+@kernel
+def _pmop_heats(z, starts, values, slopes, blocks):  # type: ignore[no-untyped-def]
+    """F of PMOP, of every tier, with its gradient and Hessian, laid out as those of `dead_heats`."""
+    cell = 0
+    for k in range(len(values)):
+        low, m = starts[k], starts[k + 1] - starts[k]
+        top, total = z[low], 0.0
+        for r in range(low + 1, low + m):
+            top = max(top, z[r])
+        for r in range(low, low + m):
+            slopes[r] = np.exp(z[r] - top) if m > 1 else 1.0
+            total += slopes[r]
+        whole = top + np.log(total) if m > 1 else top
+        small = np.exp(-abs(whole))
+        # log(T / (1 + T)), and the chance that the rest comes first.
+        values[k] = min(whole, 0.0) - np.log1p(small)
+        behind = small / (1.0 + small) if whole > 0.0 else 1.0 / (1.0 + small)
+        bend = behind * (2.0 - behind) / total**2
+        for i in range(m):
+            for j in range(m):
+                blocks[cell + i * m + j] = -bend * slopes[low + i] * slopes[low + j]
+            blocks[cell + i * m + i] += behind * slopes[low + i] / total
+        for r in range(low, low + m):
+            slopes[r] *= behind / total
+        cell += m * m
+
+
+@kernel
+def _pulls(phi, rest, values, slopes, starts, queries, by_race, by_row):  # type: ignore[no-untyped-def]
+    """The value of every race, and its gradient in the scores of its rows."""
+    lasts = 0
+    for q in range(len(queries) - 1):
+        once, last = 0.0, queries[q + 1] - 1
+        for k in range(queries[q], last):
+            total = 0.0
+            for r in range(starts[k], starts[k + 1]):
+                by_row[r] = phi[r] * once - slopes[r - lasts]
+                total += slopes[r - lasts]
+            once += total / rest[k]
+            by_race[q] -= values[k - q]
+        for r in range(starts[last], starts[last + 1]):
+            by_row[r] = phi[r] * once
+        lasts += starts[last + 1] - starts[last]
+
+
+@kernel
+def _curves(phi, rest, slopes, blocks, starts, queries, item, covariates, n, weight, into, out):  # type: ignore[no-untyped-def]
+    """Add half the Hessian of every race, in strengths and coefficients, times its weight; the caller adds the rest."""
+    longest = np.max(starts[queries[1:]] - starts[queries[:-1]])
+    own, cell, lasts = np.empty((longest, longest)), 0, 0
+    for q in range(len(queries) - 1):
+        low, high = starts[queries[q]], starts[queries[q + 1]]
+        # Sums over the stages before a tier: of G / rest, and of (c - G) / rest^2.
+        once, twice = 0.0, 0.0
+        for k in range(queries[q], queries[q + 1]):
+            first, last = starts[k], starts[k + 1]
+            m, more = last - first, k + 1 < queries[q + 1]
+            share = 1.0 / rest[k] if more else 0.0
+            pull, bend = 0.0, 0.0
+            for i in range(first, last):
+                line, curve = own[i - low], 0.0
+                for j in range(first, last):
+                    inside = blocks[cell + (i - first) * m + j - first] if more else 0.0
+                    line[j - low] = phi[i] * phi[j] * twice - inside
+                    curve -= inside
+                line[i - low] = 0.5 * (line[i - low] + phi[i] * once)
+                row = phi[i] * twice - curve * share
+                for j in range(last, high):
+                    line[j - low] = row * phi[j]
+                pull += slopes[i - lasts] if more else 0.0
+                bend += curve
+            cell += m * m if more else 0
+            once += pull * share
+            twice += (bend - pull) * share * share
+        lasts += high - starts[queries[q + 1] - 1]
+        _scatter(own, item[low:high], covariates[low:high], n, weight[q], out[into[q]])
+
+
+@part
+def _scatter(own, item, covariates, n, weight, out):  # type: ignore[no-untyped-def]
+    """Add half a Hessian in the scores of some rows, the upper one, to strengths and the coefficients behind them."""
+    size = len(item)
+    for i in range(size):
+        line = out[item[i]]
+        for j in range(i, size):
+            line[item[j]] += weight * own[i, j]
+    for i in range(size if covariates.shape[1] else 0):
+        for c in range(covariates.shape[1]):
+            total = own[i, i] * covariates[i, c]
+            for j in range(size):
+                total += (own[i, j] if j >= i else own[j, i]) * covariates[j, c]
+            out[item[i], n + c] += weight * total
+            for e in range(covariates.shape[1]):
+                out[n + e, n + c] += 0.5 * weight * total * covariates[i, e]
