@@ -19,8 +19,8 @@ from luce.display import duration
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from luce.experiments.desk import Tally, Watch
     from luce.experiments.folds import Fold
-    from luce.experiments.work import Tally, Watch
 
 
 @contextmanager

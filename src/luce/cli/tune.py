@@ -156,7 +156,7 @@ def _nested(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show_tune(report: Report, result: Tuning, command: str) -> None:
-    from luce.experiments.run_folder import finite
+    from luce.result import plain as finite
 
     best, metric = result.best, result.settings["metric"]
     machine = {
