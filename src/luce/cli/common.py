@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from luce.types import Progress
 
 
+PICTURES = (".png", ".svg", ".pdf")
 INTERRUPTED = 130
 """What a shell gives for a command that Ctrl-C ended."""
 
@@ -176,9 +177,11 @@ def check_outputs(*paths: Path | None) -> None:
 
 
 def check_ending(path: Path | None, allowed: tuple[str, ...]) -> None:
-    """The end of an output's name says its format; refuse one that says nothing."""
-    if path is not None and path.suffix.lower() not in allowed:
-        raise SettingError(f"{path} must end in one of {', '.join(allowed)}, which says the format.")
+    """The end of an output's name says its format; refuse one that says nothing, or that cannot be written."""
+    from luce.result import check_ending
+
+    if path is not None:
+        check_ending(path, allowed)
 
 
 def check_unused(context: typer.Context, names: Iterable[str], why: str) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from luce.cli.common import Report, SeedOption, check_ending, check_unused
 from luce.cli.data_options import JudgedReading
-from luce.cli.options import Commands, Sectioned, flag, flattened, spares_inputs
+from luce.cli.options import OUTPUTS, Commands, Sectioned, flag, prepared
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -119,9 +119,8 @@ def ballots(
     import numpy as np
 
     from luce.aggregate import Ballots, Mallows, MallowsMixture, write_ballots
-    from luce.storage import check_output
 
-    check_ending(check_output(out), (".soc", ".soi", ".toc", ".toi", ".txt"))
+    check_ending(out, (".soc", ".soi", ".toc", ".toi", ".txt"))
     if given.size < 1 or given.n < 1:
         raise SettingError(f"--ballots is {given.size} and --items is {given.n}; both must be at least 1.")
     centres = [[name.strip() for name in text.split(">")] for text in given.centre or []]
@@ -174,11 +173,9 @@ def battles(
 ) -> None:
     """Write simulated battles of players with known strengths."""
     from luce.aggregate.board.simulated_battles import ENDINGS, simulate_battles
-    from luce.result import check_ending
 
     check_ending(out, ENDINGS)
-    if truth is not None:
-        check_ending(truth, (".csv",))
+    check_ending(truth, (".csv",))
     if given.players < 2:
         raise SettingError(f"The number of players is {given.players}; it must be at least 2.")
     drawn = simulate_battles(
@@ -364,8 +361,12 @@ def simulate_track(
 simulate = typer.Typer(
     name="simulate", help="Simulate data to try things on.", no_args_is_help=True, cls=Commands, rich_markup_mode=None
 )
-simulate.command("ballots", cls=Sectioned)(flattened(ballots))
-simulate.command("battles", cls=Sectioned)(spares_inputs(flattened(battles), ("out", "truth")))
-simulate.command("clicks", cls=Sectioned)(spares_inputs(flattened(simulate_clicks)))
-simulate.command("data", cls=Sectioned)(spares_inputs(flattened(simulate_data), ("out", "valid", "test")))
-simulate.command("track", cls=Sectioned)(flattened(simulate_track))
+_COMMANDS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "ballots": (ballots, OUTPUTS),
+    "battles": (battles, ("out", "truth")),
+    "clicks": (simulate_clicks, OUTPUTS),
+    "data": (simulate_data, ("out", "valid", "test")),
+    "track": (simulate_track, OUTPUTS),
+}
+for _name, (_command, _outputs) in _COMMANDS.items():
+    simulate.command(_name, cls=Sectioned)(prepared(_command, _outputs))
