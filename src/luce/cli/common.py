@@ -64,9 +64,7 @@ def interruptible(report: Report, progress: Progress) -> Iterator[Interruption]:
         signal.signal(signal.SIGINT, before)
 
 
-ConventionOption = Annotated[
-    list[str] | None, typer.Option("--convention", "-c", help="A convention, as ties=stable; may be repeated.")
-]
+CONVENTION = "A convention, as ties=stable; may be repeated."
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but the result.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from luce.data.groups import Groups
     from luce.data.schema import Schema
     from luce.distributed import Dataset
+    from luce.types import FloatArray
 
 
 DaskOption = Annotated[
@@ -79,6 +81,26 @@ def read_matching(
             + (hint if data.n_features < expected else " it has too many.")
         )
     return data
+
+
+def check_predictions(out: Path | None, format: str) -> None:
+    """Refuse a format or a file that scores cannot be written to, before any work."""
+    from luce.cli.common import check_outputs
+    from luce.data.trec import FORMATS
+    from luce.registry import canonical, unknown_name
+
+    if canonical(format) not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    check_outputs(out)
+
+
+def write_scores(report: Report, out: Path | None, data: Groups, scores: FloatArray, format: str, **how: Any) -> None:
+    """Write scores to a file, or to standard output where none is named."""
+    from luce.data.trec import write_predictions
+
+    write_predictions(sys.stdout if out is None else out, data, scores, format, **how)
+    if out is not None:
+        report.say(f"Wrote {out}: {data.n_rows:,} scores.")
 
 
 def is_model(path: Path) -> bool:
@@ -159,6 +181,12 @@ class JudgedReading(Reading):
     judgements: Path | None = flag(
         None, "Grades of the documents of a JSON log: `4 qid:1 # doc`, CSV or TREC qrels.", "--judgements"
     )
+
+
+def size_of(file: Path, data: Any) -> tuple[str, dict[str, Any]]:
+    """How many queries, documents and features a file has that was written, for people and machines."""
+    facts = {"queries": len(data.query_ids), "documents": data.n_rows, "features": data.n_features}
+    return f"{file}: {', '.join(f'{count} {name}' for name, count in facts.items())}", {"file": str(file), **facts}
 
 
 def say_columns(report: Report, data: Any) -> None:

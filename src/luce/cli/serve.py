@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.checks import number
-from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending, table
+from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending
 from luce.cli.options import Shown, flag
 from luce.errors import DataError, MissingExtraError, SettingError
 from luce.serve.settings import Limits
@@ -246,9 +246,6 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-_GAPS = ("missing", "missing_in_training")
-
-
 def monitor(
     *,
     logs: list[Path] = typer.Argument(..., help="Files that `luce serve --log` wrote."),
@@ -270,24 +267,7 @@ def monitor(
     ranker = load(model)
     version = None if all_versions else hashlib.sha256(model.read_bytes()).hexdigest()[:12]
     found = monitor(logs, ranker, version)
-    record = found.as_dict()
     if out is not None:
         write_monitor_page(found, out, f"Requests to {model.name} beside its training")
         report.say(f"Wrote {out}.")
-    rows = [
-        [
-            row["column"],
-            row["psi"],
-            row["ks"],
-            *(f"{row[key]:.1%}" for key in _GAPS),
-            row["verdict"],
-        ]
-        for row in record["columns"][:20]
-    ]
-    title = f"{found.requests:,} requests, {found.documents:,} documents, {record['first']} to {record['last']}"
-    if found.others:
-        report.say(f"{found.others:,} requests of other versions were left out; --all-versions counts them.")
-    if found.torn:
-        report.say(f"{found.torn:,} lines end in the middle, at the end of a log, and were left out.")
-    header = ["column", "stability index", "distance", "missing", "in training", ""]
-    report.result(table(title, header, rows), record)
+    report.show(found)

@@ -25,6 +25,7 @@ from luce.experiments.state import State
 from luce.experiments.work import Bench, Failed, Fit, Setup, Trial, Verdict
 from luce.metrics.catalog import get
 from luce.ranker import Ranker
+from luce.result import Result, Sheet, setting_text, sheet_of
 from luce.storage import atomic_write, make_folder, write_container
 
 SEARCHES = ("random", "halving")
@@ -52,7 +53,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Tuning:
+class Tuning(Result):
     """What a search gave; `attempts` in the order of rungs and numbers."""
 
     model: str
@@ -68,6 +69,31 @@ class Tuning:
         """Settings that were tried on all training queries, best first."""
         whole = [attempt for attempt in self.attempts if attempt.share >= 1.0 and not attempt.error]
         return _ranked(whole, self.settings["metric"])
+
+    def sheets(self) -> list[Sheet]:
+        """The ten best settings."""
+        header = ["setting", self.settings["metric"], "settings", "fits, s"]
+        rows = [[a.number, a.validation, setting_text(a.settings), f"{a.seconds:.2f}"] for a in self.ranked[:10]]
+        return [sheet_of("Best settings", header, rows)]
+
+    @property
+    def notes(self) -> list[str]:  # type: ignore[override]
+        """How many fits failed, and why the first did."""
+        errors = [attempt.error for attempt in self.attempts if attempt.error]
+        return [f"{len(errors)} fits failed and were left out; the first one: {errors[0]}"] if errors else []
+
+    def as_dict(self, command: str | None = None) -> dict[str, Any]:
+        """The best settings, and the command that trains with them."""
+        return {
+            "model": self.model,
+            "best": self.best.settings,
+            "validation": self.best.validation,
+            "by_fold": self.best.by_fold,
+            "command": command,
+            "failed": sum(bool(attempt.error) for attempt in self.attempts),
+            "trials": len({attempt.number for attempt in self.attempts}),
+            "settings": self.settings,
+        }
 
 
 def tune(

@@ -11,7 +11,9 @@ from luce.data.groups import Groups
 from luce.data.text_files import write_csv
 from luce.experiments.run_folder import model_place, write_record
 from luce.losses.conjugate import Function
+from luce.metrics.catalog import get
 from luce.ranker import Ranker
+from luce.result import Sheet, sheet_of
 from luce.storage import make_folder
 from luce.systems import model
 from luce.types import Progress
@@ -66,6 +68,20 @@ def best_surrogate(
     chosen_visit = next(visit for visit in surface if loss.with_alpha(visit["alpha"]).settings == loss.settings)
     at = {name: chosen_visit[name] for name in ("iterations", "converged")}
     return Surrogate(weights, float(chosen_visit["value"]), surface, ranker.metric, ranker, **at)
+
+
+def surrogate_sheets(found: Mapping[str, Surrogate]) -> list[Sheet]:
+    """The weights of each part of the data; of a single one also the ten best that were visited."""
+    first = next(iter(found.values()))
+    header = [*first.alpha, first.metric, "rounds"]
+    chosen = [[name, *s.alpha.values(), s.value, s.iterations] for name, s in found.items()]
+    sheets = [sheet_of("Best surrogate", ["data", *header], chosen)]
+    if len(found) == 1:
+        rising = get(first.metric).greater_is_better
+        best = sorted(first.surface, key=lambda visit: visit["value"], reverse=rising)[:10]
+        rows = [[*visit["alpha"], visit["value"], visit["iterations"]] for visit in best]
+        sheets.append(sheet_of(f"The best of {len(first.surface)} visited", header, rows))
+    return sheets
 
 
 def write_surrogates(found: Mapping[str, Surrogate], folder: str | Path) -> list[Path]:
