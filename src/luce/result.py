@@ -168,6 +168,18 @@ def check_ending(path: str | Path, kinds: Sequence[str]) -> Path:
     return out
 
 
+def setting_text(settings: dict[str, Any]) -> str:
+    """Settings as a person would say them.
+
+    >>> setting_text({"l2": 0.1, "scorer__num_leaves": 10})
+    'l2=0.1, num_leaves=10'
+    >>> setting_text({})
+    'the model as it is'
+    """
+    named = (f"{place.rpartition('__')[2]}={value}" for place, value in settings.items())
+    return ", ".join(named) or "the model as it is"
+
+
 def seen(text: str) -> str:
     """A text without what a terminal would obey: control characters are shown by their codes.
 

@@ -16,7 +16,7 @@ def run(code: str) -> str:
 def test_nothing_is_loaded_until_it_is_used() -> None:
     assert run("""
         import sys
-        from luce.cli.app import postpone
+        from luce.cli.options import postpone
         postpone("scipy.stats", "pandas")
         import sklearn.base
         print("scipy.stats._stats_py" in sys.modules, "pandas.core" in sys.modules)
@@ -34,7 +34,7 @@ def test_every_way_to_import_gives_the_module() -> None:
     ):
         assert run(f"""
             import sys
-            from luce.cli.app import postpone
+            from luce.cli.options import postpone
             postpone("pandas")
             {line}
             frame = held.DataFrame({{"a": [1, 2]}})
@@ -47,7 +47,7 @@ def test_the_package_has_the_module_itself_afterwards() -> None:
     assert (
         run("""
         import sys
-        from luce.cli.app import postpone
+        from luce.cli.options import postpone
         postpone("scipy.stats")
         from scipy.stats import norm
         import scipy
@@ -61,7 +61,7 @@ def test_what_is_there_or_missing_is_left_alone() -> None:
     assert (
         run("""
         import sys, json
-        from luce.cli.app import postpone
+        from luce.cli.options import postpone
         before = sys.modules["json"]
         postpone("json", "no_such_module_anywhere")
         print(sys.modules["json"] is before, "no_such_module_anywhere" in sys.modules)
@@ -73,7 +73,7 @@ def test_what_is_there_or_missing_is_left_alone() -> None:
 def test_a_name_that_the_module_lacks_is_missed() -> None:
     assert (
         run("""
-        from luce.cli.app import postpone
+        from luce.cli.options import postpone
         postpone("pandas")
         import pandas
         print(hasattr(pandas, "no_such_name"), hasattr(pandas, "Series"))

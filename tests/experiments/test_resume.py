@@ -16,7 +16,7 @@ from luce.experiments import Candidate, Fold, compare, grouped_folds, read_run, 
 from luce.experiments import pool as pool_module
 from luce.experiments import work as work_module
 from luce.experiments.compare import _Entry
-from luce.experiments.pool import make_pool
+from luce.experiments.pool import Pool
 from luce.experiments.work import Bench, Failed, Fit, Setup, Trial
 from luce.storage import container_kind, read_container, write_container
 
@@ -143,7 +143,7 @@ def test_workers_give_the_same_numbers(folds, whole, tmp_path, monkeypatch):
 
 def test_a_worker_that_dies_takes_only_its_work_along(folds):
     setup = Setup((Fold("crash", partial(os._exit, 3)), folds[0]), ("map",), "map", 0)
-    with make_pool(Bench(setup), 2) as pool:
+    with Pool(Bench(setup), 2) as pool:
         for fold in range(2):
             pool.submit(fold, Fit(fold, "pmop-fd", {"max_iter": 2}))
         results = dict(pool.results(lambda key: None))
@@ -154,7 +154,7 @@ def test_a_worker_that_dies_takes_only_its_work_along(folds):
 
 def test_a_worker_tells_of_its_defect(folds):
     setup = Setup((Fold("defect", partial(int, "x")), folds[0]), ("map",), "map", 0)
-    with make_pool(Bench(setup), 2) as pool:
+    with Pool(Bench(setup), 2) as pool:
         for fold in range(2):
             pool.submit(fold, Fit(fold, "pmop-fd", {"max_iter": 2}))
         results = dict(pool.results(lambda key: None))
@@ -185,15 +185,16 @@ def test_of_equals_the_first_of_the_grid_is_chosen_whichever_ends_first():
     def trial(value):
         return Trial(value, 0.0, {}, ({}, {}))
 
-    for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
-        entry = _Entry(open=3)
+    def chosen(values, order):
+        entry = _Entry(0, CANDIDATES[0], [{"l2": rank} for rank in range(len(values))])
         for rank in order:
-            entry.consider(trial([0.5, 0.7, 0.7][rank]), rank, {"l2": rank}, "map")
-        assert entry.chosen == {"l2": 1}
-    entry = _Entry(open=2)
-    entry.consider(trial(np.nan), 0, {"l2": 0}, "map")
-    entry.consider(trial(0.1), 1, {"l2": 1}, "map")
-    assert entry.chosen == {"l2": 1}
+            entry.trials[rank] = trial(values[rank])
+        entry.choose("map")
+        return entry.chosen
+
+    for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
+        assert chosen([0.5, 0.7, 0.7], order) == {"l2": 1}
+    assert chosen([np.nan, 0.1], [0, 1]) == {"l2": 1}
 
 
 def test_distances_are_minimised(folds):

@@ -121,7 +121,7 @@ def test_answers_need_not_wait_for_the_last_packet(host):
         (["no-such.luce"], "no-such.luce does not exist"),
         (["a=x.luce", "a=y.luce"], "needs a name of its own"),
         (["x.luce", "--host", "256.1.1.1"], "Cannot listen on 256.1.1.1"),
-        (["x.luce", "--timeout", "0"], "must be above 0"),
+        (["x.luce", "--timeout", "0"], "--timeout is 0.0; it must be a number above 0"),
     ],
 )
 def test_mistakes_are_one_sentence(arguments, message):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import Report, SeedOption, check_ending, check_outputs, check_unused, table
+from luce.cli.common import PICTURES, Report, SeedOption, check_ending, check_outputs, check_unused, table
 from luce.cli.options import flag
 from luce.errors import SettingError
 
@@ -59,8 +59,8 @@ def aggregate(
 ) -> None:
     """Join rankings into one, with ties shown as ties, and a proof or a bound where the rule minimises a distance."""
     named, unranked, format = rules.rule or ["kemeny"], reading.unranked, reading.format
-    check_outputs(out, plot)
-    check_ending(plot, (".png", ".svg", ".pdf"))
+    check_ending(plot, PICTURES)
+    check_outputs(out)
     for name, takers in _TAKE.items():
         if not any(_rule_name(given) in takers for given in named):
             check_unused(
@@ -204,8 +204,7 @@ def axioms(
     borda` checks one profile and gives a witness for every axiom broken.
     """
     n, k, out, plot = margins.n, margins.k, trying.out, trying.plot
-    check_outputs(out, plot)
-    check_ending(plot, (".png", ".svg", ".pdf"))
+    check_ending(plot, PICTURES)
     check_ending(out, (".json",))
     if ballots is None:
         if n is None:

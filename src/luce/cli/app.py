@@ -9,58 +9,13 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable
-from importlib.util import find_spec
-from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 
 from luce import __version__
-from luce.cli.options import Commands, Sectioned, flattened, spares_inputs
+from luce.cli.options import Commands, Sectioned, prepared
 from luce.errors import LuceError, LuceWarning, SettingError
-
-
-class _Postponed(ModuleType):
-    """Stands for a module until an attribute is asked for, and then has all that the module has."""
-
-    def __getattr__(self, name: str) -> Any:
-        if sys.modules.get(self.__name__) is self:  # as if we had never been
-            del sys.modules[self.__name__]
-            package, _, own = self.__name__.rpartition(".")
-            if package:
-                delattr(sys.modules[package], own)
-        real = importlib.import_module(self.__name__)
-        self.__dict__.update(real.__dict__)
-        return getattr(real, name)
-
-
-def postpone(*names: str) -> None:
-    """Let the first use of these modules import them; those that are there, or not installed, are left alone.
-
-    The package that a module is part of must be imported already, or be quick to import.
-    """
-    for name in names:
-        spec = None if name in sys.modules else find_spec(name)
-        if spec is None:
-            continue
-        stand_in = _Postponed(name)
-        stand_in.__spec__ = spec
-        sys.modules[name] = stand_in
-        package, _, own = name.rpartition(".")
-        if package:
-            setattr(sys.modules[package], own, stand_in)
-
-
-def light(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, which postpones what it seldom comes to once it runs: its help imports nothing."""
-
-    @functools.wraps(command)
-    def started(**given: Any) -> None:
-        postpone("scipy.stats", "pandas")
-        command(**given)
-
-    return started
 
 
 def _show_version(wanted: bool) -> None:
@@ -78,9 +33,9 @@ _HOMES = {
     "evaluate": "evaluate",
     "clicks": "clicks",
     "rerank": "rerank",
-    "compare": "compare",
+    "compare": "experiments",
     "report": "demo",
-    "tune": "tune",
+    "tune": "experiments",
     "convert": "predict",
     "export": "export",
     "serve": "serve",
@@ -100,7 +55,7 @@ def command(name: str) -> Any:
     found = getattr(importlib.import_module(f"luce.cli.{_HOMES[name]}"), name)
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=_CONTEXT)
-        alone.command(name, cls=Sectioned)(light(spares_inputs(flattened(found))))
+        alone.command(name, cls=Sectioned)(prepared(found))
         found = alone
     return typer.main.get_command(found)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from luce.types import Progress
 
 
+PICTURES = (".png", ".svg", ".pdf")
 INTERRUPTED = 130
 """What a shell gives for a command that Ctrl-C ended."""
 
@@ -63,9 +64,7 @@ def interruptible(report: Report, progress: Progress) -> Iterator[Interruption]:
         signal.signal(signal.SIGINT, before)
 
 
-ConventionOption = Annotated[
-    list[str] | None, typer.Option("--convention", "-c", help="A convention, as ties=stable; may be repeated.")
-]
+CONVENTION = "A convention, as ties=stable; may be repeated."
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but the result.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
@@ -176,9 +175,11 @@ def check_outputs(*paths: Path | None) -> None:
 
 
 def check_ending(path: Path | None, allowed: tuple[str, ...]) -> None:
-    """The end of an output's name says its format; refuse one that says nothing."""
-    if path is not None and path.suffix.lower() not in allowed:
-        raise SettingError(f"{path} must end in one of {', '.join(allowed)}, which says the format.")
+    """The end of an output's name says its format; refuse one that says nothing, or that cannot be written."""
+    from luce.result import check_ending
+
+    if path is not None:
+        check_ending(path, allowed)
 
 
 def check_unused(context: typer.Context, names: Iterable[str], why: str) -> None:

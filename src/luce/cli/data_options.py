@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from luce.data.groups import Groups
     from luce.data.schema import Schema
     from luce.distributed import Dataset
+    from luce.types import FloatArray
 
 
 DaskOption = Annotated[
@@ -81,6 +83,26 @@ def read_matching(
     return data
 
 
+def check_predictions(out: Path | None, format: str) -> None:
+    """Refuse a format or a file that scores cannot be written to, before any work."""
+    from luce.cli.common import check_outputs
+    from luce.data.trec import FORMATS
+    from luce.registry import canonical, unknown_name
+
+    if canonical(format) not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    check_outputs(out)
+
+
+def write_scores(report: Report, out: Path | None, data: Groups, scores: FloatArray, format: str, **how: Any) -> None:
+    """Write scores to a file, or to standard output where none is named."""
+    from luce.data.trec import write_predictions
+
+    write_predictions(sys.stdout if out is None else out, data, scores, format, **how)
+    if out is not None:
+        report.say(f"Wrote {out}: {data.n_rows:,} scores.")
+
+
 def is_model(path: Path) -> bool:
     """Whether a path names a file that luce wrote, such as a model."""
     from luce.storage import container_kind
@@ -88,51 +110,7 @@ def is_model(path: Path) -> bool:
     return path.is_file() and container_kind(path) is not None
 
 
-AbsentOption = Annotated[
-    str | None,
-    typer.Option("--absent", help="A feature that a row leaves out is zero (text: default) or nan (logs: default)."),
-]
-AllowNanFlag = Annotated[bool, typer.Option("--allow-nan", help="Admit NaN as a feature value.")]
-FeaturesOption = Annotated[
-    int | None, typer.Option("--n-features", help="Number of columns of a text file; default: the largest index.")
-]
-MissingOption = Annotated[
-    list[str] | None, typer.Option("--missing", help="Word that stands for a missing value, such as NULL; repeatable.")
-]
-
-
-QidOption = Annotated[str | None, typer.Option("--qid", help="Column of the query ids of a table.")]
-LabelOption = Annotated[str | None, typer.Option("--label", help="Column of the labels of a table.")]
-DocOption = Annotated[str | None, typer.Option("--doc", help="Column of the document ids of a table.")]
-WeightOption = Annotated[str | None, typer.Option("--weight", help="Column of the query weights of a table.")]
-ColumnsOption = Annotated[
-    list[str] | None, typer.Option("--features", help="Columns that are features, as a,b,c; default: all that can be.")
-]
-DropOption = Annotated[
-    list[str] | None, typer.Option("--drop", help="Columns of a table that are no features, as a,b.")
-]
-CategoricalOption = Annotated[
-    list[str] | None, typer.Option("--categorical", help="Columns whose values are names, even if they are numbers.")
-]
-LabelMapOption = Annotated[
-    list[str] | None, typer.Option("--label-map", help="Numbers of labels that are text, as good=2,ok=1,bad=0.")
-]
 _LISTS = ("features", "drop", "categorical")
-
-
-def given(**options: Any) -> dict[str, Any]:
-    """The options that were given, for `luce.read`; lists of columns may be written as a,b,c.
-
-    >>> given(absent=None, allow_nan=True, drop=["a,b", "c"])
-    {'allow_nan': True, 'drop': ['a', 'b', 'c']}
-    """
-    said = {name: value for name, value in options.items() if value is not None and value is not False and value != []}
-    for name in _LISTS:
-        if name in said:
-            said[name] = [part.strip() for text in said[name] for part in text.split(",") if part.strip()]
-    if "label_map" in said:
-        said["label_map"] = _label_map(said["label_map"])
-    return said
 
 
 def _label_map(texts: list[str]) -> dict[str, float]:
@@ -161,28 +139,38 @@ def _label_map(texts: list[str]) -> dict[str, float]:
 class FoldReading:
     """How the files of folds are read."""
 
-    absent: AbsentOption = None
-    allow_nan: AllowNanFlag = False
-    missing: MissingOption = None
-    qid: QidOption = None
-    label: LabelOption = None
-    doc: DocOption = None
-    weight: WeightOption = None
-    features: ColumnsOption = None
-    drop: DropOption = None
-    categorical: CategoricalOption = None
-    label_map: LabelMapOption = None
+    absent: str | None = flag(None, "A feature that a row leaves out is zero (text: default) or nan (logs: default).")
+    allow_nan: bool = flag(False, "Admit NaN as a feature value.", "--allow-nan")
+    missing: list[str] | None = flag(None, "Word that stands for a missing value, such as NULL; repeatable.")
+    qid: str | None = flag(None, "Column of the query ids of a table.")
+    label: str | None = flag(None, "Column of the labels of a table.")
+    doc: str | None = flag(None, "Column of the document ids of a table.")
+    weight: str | None = flag(None, "Column of the query weights of a table.")
+    features: list[str] | None = flag(None, "Columns that are features, as a,b,c; default: all that can be.")
+    drop: list[str] | None = flag(None, "Columns of a table that are no features, as a,b.")
+    categorical: list[str] | None = flag(None, "Columns whose values are names, even if they are numbers.")
+    label_map: list[str] | None = flag(None, "Numbers of labels that are text, as good=2,ok=1,bad=0.")
 
     def given(self) -> dict[str, Any]:
-        """The options that were given, for `luce.read`."""
-        return given(**vars(self))
+        """The options that were given, for `luce.read`; lists of columns may be written as a,b,c.
+
+        >>> FoldReading(allow_nan=True, drop=["a,b", "c"]).given()
+        {'allow_nan': True, 'drop': ['a', 'b', 'c']}
+        """
+        said = {name: value for name, value in vars(self).items() if value not in (None, False, [])}
+        for name in _LISTS:
+            if name in said:
+                said[name] = [part.strip() for text in said[name] for part in text.split(",") if part.strip()]
+        if "label_map" in said:
+            said["label_map"] = _label_map(said["label_map"])
+        return said
 
 
 @dataclass(frozen=True)
 class Reading(FoldReading):
     """How the file is read."""
 
-    n_features: FeaturesOption = None
+    n_features: int | None = flag(None, "Number of columns of a text file; default: the largest index.")
     query_file: Path | None = flag(None, "Sizes of the queries, a line each, for text without qid.", "--query-file")
 
 
@@ -193,6 +181,12 @@ class JudgedReading(Reading):
     judgements: Path | None = flag(
         None, "Grades of the documents of a JSON log: `4 qid:1 # doc`, CSV or TREC qrels.", "--judgements"
     )
+
+
+def size_of(file: Path, data: Any) -> tuple[str, dict[str, Any]]:
+    """How many queries, documents and features a file has that was written, for people and machines."""
+    facts = {"queries": len(data.query_ids), "documents": data.n_rows, "features": data.n_features}
+    return f"{file}: {', '.join(f'{count} {name}' for name, count in facts.items())}", {"file": str(file), **facts}
 
 
 def say_columns(report: Report, data: Any) -> None:

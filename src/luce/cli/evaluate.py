@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from luce.cli.click_options import examined
-from luce.cli.common import ConventionOption, Report, SeedOption, check_outputs, settings_from, table
+from luce.cli.common import CONVENTION, Report, SeedOption, check_outputs, settings_from, table
 from luce.cli.data_options import DaskOption, Reading, is_model, on_cluster, one_file, read_matching, say_columns
 from luce.cli.options import flag
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.data.comparisons import Comparisons
+    from luce.data.groups import Groups
+    from luce.data.trec import Qrels
     from luce.metrics import Conventions, Evaluation
     from luce.metrics.catalog import Metric
-    from luce.metrics.evaluate import Judged
     from luce.result import Sheet
     from luce.types import FloatArray
 
@@ -46,7 +47,6 @@ def evaluate_clicks(
     data: Path, model: Path | None, log: ClickLogOptions, metrics: str | None, options: dict[str, Any], report: Report
 ) -> None:
     """Estimate the metrics of a model from clicks, with intervals, against what was shown."""
-    from luce.cli.data_options import read_matching
     from luce.clicks import evaluate
     from luce.model_file import load
 
@@ -119,7 +119,7 @@ class _Measures:
         None, "Conventions of: lightgbm, xgboost, catboost, sklearn, trec_eval, ranx, letor3, letor4."
     )
     top_k: int | None = flag(None, "k of the kappa metrics.")
-    convention: ConventionOption = None
+    convention: list[str] | None = flag(None, CONVENTION, "--convention", "-c")
 
     def conventions(self) -> Conventions:
         """As the command line has them."""
@@ -175,11 +175,9 @@ def evaluate(
         return
     wanted = measures.wanted(bool(rankings.orders))
     check_outputs(per_query)
-    others, options = compare or [], reading.given()
-    if dask is not None:
-        found = _there(dask, data, rankings, others, wanted, options, report)
-    else:
-        found = _here(data, rankings, others, wanted, options, report)
+    others = compare or []
+    judging = _Judging(data or [], rankings, wanted, reading.given(), report)
+    found = judging.here(others) if dask is None else judging.there(dask, others)
     result, rivals = found[0], dict(zip(map(str, others), found[1:], strict=True))
     if per_query is not None:
         from luce.data.text_files import write_csv
@@ -195,137 +193,115 @@ def evaluate(
     report.result(_tables(result, rivals, comparisons), machine)
 
 
-def _here(
-    data: list[str] | None,
-    rankings: _Rankings,
-    others: list[Path],
-    wanted: list[Metric],
-    options: dict[str, Any],
-    report: Report,
-) -> list[Evaluation]:
-    """The metrics of the ranking and of the others, on this machine."""
-    from luce.metrics import evaluate as evaluate_model
+@dataclass(frozen=True)
+class _Judging:
+    """A ranking and its rivals on judged data: on this machine, or on a Dask cluster."""
 
-    source = _JudgedData(one_file(data) if data else None, rankings, report, options)
-    first = next(path for path in (rankings.model, rankings.scores, rankings.run) if path is not None)
-    found = []
-    for path, known in [(first, rankings.model is not None), *((path, is_model(path)) for path in others)]:
-        model, judged = source.ranking(path, as_model=known)
-        found.append(evaluate_model(model, judged, wanted, comparisons=source.lists(judged), order="data"))
-    return found
+    data: list[str]
+    given: _Rankings
+    wanted: list[Metric]
+    options: dict[str, Any]
+    report: Report
 
+    def there(self, address: str, others: list[Path]) -> list[Evaluation]:
+        """The metrics of several models of the same features, with the data on a cluster, which takes models only."""
+        from luce.model_file import load
 
-def _there(
-    address: str,
-    data: list[str] | None,
-    rankings: _Rankings,
-    others: list[Path],
-    wanted: list[Metric],
-    options: dict[str, Any],
-    report: Report,
-) -> list[Evaluation]:
-    """The same on a Dask cluster, which takes models only."""
-    if rankings.subtopics is not None or rankings.orders:
-        name = "orders" if rankings.orders else "subtopics"
-        raise SettingError(f"--{name} are read on one machine; leave out --dask.")
-    if rankings.model is None or not data:
-        raise SettingError("--dask scores data files by a model; give --model and DATA.")
-    if any(path.is_file() and not is_model(path) for path in others):
-        raise SettingError("--compare with --dask takes models (.luce) only; compare scores on one machine.")
-    return _on_cluster(address, data, [rankings.model, *others], wanted, options, report)
+        given = self.given
+        if given.subtopics is not None or given.orders:
+            name = "orders" if given.orders else "subtopics"
+            raise SettingError(f"--{name} are read on one machine; leave out --dask.")
+        if given.model is None or not self.data:
+            raise SettingError("--dask scores data files by a model; give --model and DATA.")
+        if any(path.is_file() and not is_model(path) for path in others):
+            raise SettingError("--compare with --dask takes models (.luce) only; compare scores on one machine.")
+        first, *rest = [load(path) for path in (given.model, *others)]
+        for path, other in zip(others, rest, strict=True):
+            if other.feature_names_ != first.feature_names_:
+                what = f"{path} has other features than {given.model}"
+                raise SettingError(f"{what}; compare models of the same features.")
+        columns = {} if first.schema_ is None else first.schema_.roles
+        with on_cluster(address, self.data, {**columns, **self.options}, first.feature_names_, self.report) as dataset:
+            from luce.distributed import evaluate as evaluate_there
 
+            return [evaluate_there(each, dataset, self.wanted) for each in (first, *rest)]
 
-def _on_cluster(
-    address: str, data: list[str], models: list[Path], wanted: list[Metric], options: dict[str, Any], report: Report
-) -> list[Evaluation]:
-    """The metrics of several models of the same features, with the data on a Dask cluster."""
-    from luce.model_file import load
+    def here(self, others: list[Path]) -> list[Evaluation]:
+        """The metrics of the ranking and of the others, on this machine."""
+        from luce.metrics import evaluate as evaluate_model
 
-    loaded = [load(path) for path in models]
-    for path, other in zip(models[1:], loaded[1:], strict=True):
-        if other.feature_names_ != loaded[0].feature_names_:
-            raise SettingError(f"{path} has other features than {models[0]}; compare models of the same features.")
-    columns = {} if loaded[0].schema_ is None else loaded[0].schema_.roles
-    with on_cluster(address, data, {**columns, **options}, loaded[0].feature_names_, report) as dataset:
-        from luce.distributed import evaluate as evaluate_there
+        given = self.given
+        first = next(path for path in (given.model, given.scores, given.run) if path is not None)
+        qrels = None if given.run is None else self._qrels()
+        found: list[Evaluation] = []
+        for path, known in [(first, given.model is not None), *((path, is_model(path)) for path in others)]:
+            ranking: Any
+            if qrels is not None:
+                ranking, judged = self._joined(path, qrels)
+            else:
+                ranking, judged = self._scored(path, known)
+                if not found:
+                    say_columns(self.report, judged)
+            lists = self._lists(judged, tell=not found)
+            found.append(evaluate_model(ranking, judged, self.wanted, comparisons=lists, order="data"))
+        return found
 
-        return [evaluate_there(each, dataset, wanted) for each in loaded]
-
-
-class _JudgedData:
-    """The judged data, read once, and how a file becomes scores on them."""
-
-    def __init__(self, data: Path | None, given: _Rankings, report: Report, options: dict[str, Any]) -> None:
-        from luce.data.readers.detect import read
-        from luce.data.trec import Qrels, read_qrels
-
-        self._report = report
-        self._is_run = given.run is not None
-        self._path, self._options, self._subtopics = data, options, given.subtopics
-        self._orders = given.orders
-        self._told = self._said = False
-        if self._is_run and given.qrels is not None:
-            self._qrels = read_qrels(given.qrels)
-        elif self._is_run and data is not None:
-            judged = read(data, **options)
-            self._say_columns(judged)
-            if judged.document_ids is None:
-                report.say("The data name no documents: they are d1, d2, ... by row, unless --doc names their column.")
-            self._qrels = Qrels.from_groups(judged)
-
-    def ranking(self, path: Path, *, as_model: bool) -> tuple[Any, Judged]:
-        """A model or scores, and the judged data that they go with."""
+    def _scored(self, path: Path, as_model: bool) -> tuple[Any, Groups]:
+        """A model or scores, and the data that they go with."""
         from luce.data.readers.detect import read
         from luce.data.trec import read_scores
         from luce.model_file import load
 
-        if self._is_run:
-            return self._joined(path)
-        assert self._path is not None
+        file = one_file(self.data)
         if as_model:
-            model = load(path)
-            judged = read_matching(self._path, model.feature_names_, self._options, model.schema_)
-            self._say_columns(judged)
-            return model, self._with_subtopics(judged)
-        data = read(self._path, **self._options)
-        self._say_columns(data)
-        return read_scores(path, data), self._with_subtopics(data)
+            ranking: Any = load(path)
+            data = read_matching(file, ranking.feature_names_, self.options, ranking.schema_)
+        else:
+            data = read(file, **self.options)
+            ranking = read_scores(path, data)
+        return ranking, self._with_subtopics(data, "error")
 
-    def _say_columns(self, data: Any) -> None:
-        if not self._said:
-            say_columns(self._report, data)
-        self._said = True
+    def _qrels(self) -> Qrels:
+        """The judgements of a run."""
+        from luce.data.readers.detect import read
+        from luce.data.trec import Qrels, read_qrels
 
-    def lists(self, data: Any) -> Comparisons | None:
-        """The lists that judge these data, where lists were given; said once what they leave out."""
-        if not self._orders:
-            return None
-        from luce.data.order_files import read_orders
+        if self.given.qrels is not None:
+            return read_qrels(self.given.qrels)
+        judged = read(one_file(self.data), **self.options)
+        say_columns(self.report, judged)
+        if judged.document_ids is None:
+            self.report.say("The data name no documents: they are d1, d2, ... by row, unless --doc names their column.")
+        return Qrels.from_groups(judged)
 
-        found = read_orders(self._orders, data)
-        if not self._told:
-            judged = len(set(found.list_queries(data.offsets).tolist()))
-            text = f"{found.n_orders:,} lists judge {judged:,} of {data.n_queries:,} queries"
-            self._report.say(
-                text + ("." if found.order_weight is None else "; all count alike, whatever their weights.")
-            )
-            self._told = True
-        return found
+    def _joined(self, path: Path, qrels: Qrels) -> tuple[FloatArray, Any]:
+        """The scores of a run, and its documents with their judgements."""
+        from luce.data.trec import join_run, read_run
 
-    def _with_subtopics(self, data: Any) -> Any:
-        if self._subtopics is None:
+        judged = join_run(read_run(path), qrels)
+        if judged.unjudged_queries:
+            self.report.say(f"{path}: {len(judged.unjudged_queries)} queries have no judgements and are left out.")
+        return judged.scores, self._with_subtopics(judged, "skip")
+
+    def _with_subtopics(self, data: Any, missing: str) -> Any:
+        if self.given.subtopics is None:
             return data
         from luce.data.named_rows import with_subtopics
 
-        return with_subtopics(data, self._subtopics, missing="skip" if self._is_run else "error")
+        return with_subtopics(data, self.given.subtopics, missing=missing)
 
-    def _joined(self, path: Path) -> tuple[FloatArray, Judged]:
-        from luce.data.trec import join_run, read_run
+    def _lists(self, data: Any, *, tell: bool) -> Comparisons | None:
+        """The lists that judge these data, where lists were given, and what they leave out."""
+        if not self.given.orders:
+            return None
+        from luce.data.order_files import read_orders
 
-        judged = join_run(read_run(path), self._qrels)
-        if judged.unjudged_queries:
-            self._report.say(f"{path}: {len(judged.unjudged_queries)} queries have no judgements and are left out.")
-        return judged.scores, self._with_subtopics(judged)
+        found = read_orders(self.given.orders, data)
+        if tell:
+            judged = len(set(found.list_queries(data.offsets).tolist()))
+            ending = "." if found.order_weight is None else "; all count alike, whatever their weights."
+            self.report.say(f"{found.n_orders:,} lists judge {judged:,} of {data.n_queries:,} queries{ending}")
+        return found
 
 
 def _compare(result: Evaluation, rivals: dict[str, Evaluation], seed: int) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,21 +12,8 @@ import typer
 
 from luce.cli.common import JsonFlag, Report, table
 from luce.cli.data_options import Reading
-from luce.cli.experiment_options import setting_text
 from luce.cli.options import flag
 from luce.errors import SettingError
-
-KINDS = ("models", "losses", "scorers", "trainers", "metrics")
-
-
-def show_catalogue(kind: str, report: Report) -> None:
-    """Print all names of a kind."""
-    if kind not in KINDS:
-        raise SettingError(f"There is no list of {kind!r}; give one of {', '.join(KINDS)}.")
-    lists = {"models": _models, "losses": _losses, "scorers": _scorers, "trainers": _trainers, "metrics": _metrics}
-    header, rows, machine = lists[kind]()
-    report.result(table(None, header, rows), {kind: machine})
-
 
 Listed = tuple[list[str], list[list[Any]], dict[str, Any]]
 
@@ -43,29 +31,14 @@ def _models() -> Listed:
     return ["model", "loss", "scorer", "trainer", "settings"], rows, machine
 
 
-def _losses() -> Listed:
-    from luce import losses
-
-    return _parts("loss", losses)
-
-
-def _scorers() -> Listed:
-    from luce import scorers
-
-    return _parts("scorer", scorers)
-
-
-def _trainers() -> Listed:
-    from luce import training
-
-    return _parts("trainer", training)
-
-
-def _parts(kind: str, module: Any) -> Listed:
+def _parts(kind: str, package: str) -> Listed:
     """Every part of a kind with the settings that it has by default."""
+    from importlib import import_module
+
     from luce.registry import settings_of
 
-    machine = {name: settings_of(module.get(name)) for name in module.names()}
+    parts = import_module(package)
+    machine = {name: settings_of(parts.get(name)) for name in parts.names()}
     return [kind, "defaults"], [[name, _settings(own)] for name, own in machine.items()], machine
 
 
@@ -84,7 +57,18 @@ def _metrics() -> Listed:
 
 
 def _settings(settings: dict[str, Any]) -> str:
+    from luce.result import setting_text
+
     return setting_text(settings) if settings else ""
+
+
+_CATALOGUES: dict[str, Callable[[], Listed]] = {
+    "models": _models,
+    "losses": partial(_parts, "loss", "luce.losses"),
+    "scorers": partial(_parts, "scorer", "luce.scorers"),
+    "trainers": partial(_parts, "trainer", "luce.training"),
+    "metrics": _metrics,
+}
 
 
 @dataclass(frozen=True)
@@ -118,20 +102,26 @@ def info(
         raise SettingError(
             "Give one thing to tell of: a file, --models, --losses, --scorers, --trainers, --metrics or --versions."
         )
-    if file is None:
-        show = _versions if lists.versions else partial(show_catalogue, lists.wanted[0])
-        show(Report(as_json=as_json))
-        return
+    report = Report(as_json=as_json)
+    if lists.versions:
+        _versions(report)
+    elif file is None:
+        header, rows, machine = _CATALOGUES[lists.wanted[0]]()
+        report.result(table(None, header, rows), {lists.wanted[0]: machine})
+    else:
+        _file(file, reading.given(), report)
+
+
+def _file(file: Path, options: dict[str, Any], report: Report) -> None:
     from luce.data.text_files import open_input
     from luce.storage import container_kind
 
     with open_input(file):
         kind = container_kind(file)
     if kind == "ranker":
-        _model(file, Report(as_json=as_json))
-        return
-    options = reading.given()
-    _data(file, options, Report(as_json=as_json))
+        _model(file, report)
+    else:
+        _data(file, options, report)
 
 
 def _versions(report: Report) -> None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment
-from luce.cli.common import Report, SeedOption
+from luce.cli.common import PICTURES, Report, SeedOption, check_ending
 from luce.cli.options import Shown, flag
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.aggregate import ScoreBoard
 
-_TABLES, _PICTURES = (".csv", ".json", ".parquet", ".md", ".tex"), (".png", ".svg", ".pdf")
+_TABLES = (".csv", ".json", ".parquet", ".md", ".tex")
 
 
 def _covariates(given: Sequence[str]) -> Any:
@@ -97,12 +97,9 @@ class Outputs:
 
     def check(self) -> None:
         """Refuse files that cannot be written before any work."""
-        from luce.result import check_ending
-
-        kinds = {"out": _TABLES, "save": (".luce",), "page": (".html",), "plot": _PICTURES}
-        for name, endings in {**kinds, "win_matrix": (".csv", *_PICTURES)}.items():
-            if getattr(self, name) is not None:
-                check_ending(getattr(self, name), endings)
+        kinds = {"out": _TABLES, "save": (".luce",), "page": (".html",), "plot": PICTURES}
+        for name, endings in {**kinds, "win_matrix": (".csv", *PICTURES)}.items():
+            check_ending(getattr(self, name), endings)
 
 
 def leaderboard(

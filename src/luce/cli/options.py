@@ -6,6 +6,7 @@ of a group is the heading of its options in the help, which shows at first what 
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sys
@@ -13,10 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import wraps
+from importlib.util import find_spec
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import NoneType, UnionType
+from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
@@ -43,12 +45,14 @@ def flag(default: Any, help: str, *names: str, **more: Any) -> Any:
 class Shown:
     """How the settings of a `Spec` of the library stand on the command line, where not as they are.
 
-    `names` are other names, `typed` is what is typed and how it becomes the value, `without` is left out.
+    `names` are other names, and the only settings that are shown where `only_named`; `typed` is what is typed and how
+    it becomes the value; `defaults` are those of what is typed, None where the library's holds.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     typed: Mapping[str, tuple[Any, Callable[[Any], Any]]] = field(default_factory=dict)
-    without: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    only_named: bool = False
 
 
 def flattened(command: Callable[..., None]) -> Callable[..., None]:
@@ -89,13 +93,17 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _made(kind: Any, shown: Shown, values: dict[str, Any]) -> Any:
-    taken = {f.name: values.pop(f.name) for f in fields(kind) if f.name in values and f.name not in shown.without}
+    taken = {f.name: values.pop(f.name) for f in fields(kind) if f.name in values}
     for name, (_, parse) in shown.typed.items():
         if taken[name] is not None:
             taken[name] = parse(taken[name])
         else:
             del taken[name]
-    return kind(**taken)
+    try:
+        return kind(**taken)
+    except SettingError as error:  # says how the setting is called, which may be another name than was typed
+        name, _, rest = str(error).partition(" ")
+        raise SettingError(f"{shown.names.get(name, name)} {rest}") from error
 
 
 def _parameters(group: Any, shown: Shown) -> list[Parameter]:
@@ -103,7 +111,7 @@ def _parameters(group: Any, shown: Shown) -> list[Parameter]:
     panel = re.split(r"[.:;]", (group.__doc__ or "").strip().partition("\n")[0])[0]
     made = []
     for one in fields(group):
-        if one.name in shown.without:
+        if shown.only_named and one.name not in shown.names:
             continue
         default = Parameter.empty if one.default is MISSING else one.default
         hint, option = hints[one.name], one.metadata.get("option")
@@ -111,7 +119,7 @@ def _parameters(group: Any, shown: Shown) -> list[Parameter]:
             names = [shown.names[one.name]] if one.name in shown.names else []
             option = typer.Option(*names, help=words.get(one.name, ""))
             hint = shown.typed[one.name][0] if one.name in shown.typed else typed(hint)
-            default = None if one.name in shown.typed else default
+            default = shown.defaults.get(one.name) if one.name in shown.typed else default
         elif get_origin(hint) is Annotated:
             hint, option = get_args(hint)[:2]
         if option is not None:
@@ -220,17 +228,53 @@ _TEXTS = ("data", "base", "relation", "models", "shadow")
 """Parameters that are texts and may name files: patterns and addresses too, and NAME=FILE."""
 
 
-def spares_inputs(command: Callable[..., None], outputs: tuple[str, ...] = OUTPUTS) -> Callable[..., None]:
-    """The command, refused before any work where one of its `outputs` is a file that another parameter names."""
+def prepared(command: Callable[..., None], outputs: tuple[str, ...] = OUTPUTS) -> Callable[..., None]:
+    """The command as Typer takes it; what it seldom comes to is imported late, and its help imports nothing.
 
-    @wraps(command)
-    def guarded(**given: Any) -> None:
+    It is refused before any work where one of its `outputs` is a file that another parameter names.
+    """
+    flat = flattened(command)
+
+    @wraps(flat)
+    def started(**given: Any) -> None:
+        postpone("scipy.stats", "pandas")
         with ExitStack() as stack:
             given = _with_standard_input(given, outputs, stack)
             _check(given, outputs)
-            command(**given)
+            flat(**given)
 
-    return guarded
+    return started
+
+
+class _Postponed(ModuleType):
+    """Stands for a module until an attribute is asked for, and then has all that the module has."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:  # as if we had never been
+            del sys.modules[self.__name__]
+            package, _, own = self.__name__.rpartition(".")
+            if package:
+                delattr(sys.modules[package], own)
+        real = importlib.import_module(self.__name__)
+        self.__dict__.update(real.__dict__)
+        return getattr(real, name)
+
+
+def postpone(*names: str) -> None:
+    """Let the first use of these modules import them; those that are there, or not installed, are left alone.
+
+    The package that a module is part of must be imported already, or be quick to import.
+    """
+    for name in names:
+        spec = None if name in sys.modules else find_spec(name)
+        if spec is None:
+            continue
+        stand_in = _Postponed(name)
+        stand_in.__spec__ = spec
+        sys.modules[name] = stand_in
+        package, _, own = name.rpartition(".")
+        if package:
+            setattr(sys.modules[package], own, stand_in)
 
 
 def _with_standard_input(given: dict[str, Any], outputs: tuple[str, ...], stack: ExitStack) -> dict[str, Any]:

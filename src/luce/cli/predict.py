@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from luce.cli.common import QuietFlag, Report, SeedOption, check_outputs
-from luce.cli.data_options import JudgedReading, Reading, say_columns
+from luce.cli.data_options import (
+    JudgedReading,
+    Reading,
+    check_predictions,
+    read_matching,
+    say_columns,
+    size_of,
+    write_scores,
+)
 from luce.cli.options import flag
 from luce.errors import SettingError
 
@@ -43,16 +50,13 @@ def predict(
 ) -> None:
     """Score documents, one line each in the order of the file (trec: best first)."""
     report = Report(quiet=quiet)
-    from luce.cli.data_options import read_matching
-    from luce.data.trec import FORMATS, write_predictions
     from luce.model_file import load
-    from luce.registry import canonical, unknown_name
+    from luce.registry import canonical
 
-    if canonical(given.format) not in FORMATS:
-        raise unknown_name("format", given.format, FORMATS)
+    check_predictions(given.out, given.format)
     if given.top_k is not None and canonical(given.format) != "csv":
         raise SettingError("--top-k adds a column to the table; give --format csv with it.")
-    check_outputs(given.out, given.probabilities)
+    check_outputs(given.probabilities)
     ranker = load(model)
     options = reading.given()
     groups = read_matching(data, ranker.feature_names_, options, ranker.schema_)
@@ -63,9 +67,7 @@ def predict(
         rows = _write_pairs(given.probabilities, ranker, groups, scores)
         report.say(f"Wrote {given.probabilities}: {rows:,} pairs.")
     extra = {} if given.top_k is None else _top_columns(ranker, groups, given.top_k, report)
-    write_predictions(sys.stdout if given.out is None else given.out, groups, scores, given.format, extra=extra)
-    if given.out is not None:
-        report.say(f"Wrote {given.out}: {groups.n_rows:,} scores.")
+    write_scores(report, given.out, groups, scores, given.format, extra=extra)
 
 
 def _top_columns(ranker: Ranker, groups: Groups, k: int, report: Report) -> dict[str, FloatArray]:
@@ -121,21 +123,10 @@ def convert(
     options = reading.given()
     suffix = check_data_output(out)
     report.say(f"Reading {source}")
-    if suffix == ".lucedata":
-        opened = open_source(source, **options)
-        if isinstance(opened, Groups):
-            write(opened, out)
-            queries, documents, features = opened.n_queries, opened.n_rows, opened.n_features
-        else:
-            outline = stream_data(opened, out)
-            say_columns(report, outline)
-            queries, documents, features = len(outline.query_ids), outline.n_rows, outline.n_features
-    else:
-        data = read(source, **options)
-        say_columns(report, data)
+    data: Any = open_source(source, **options) if suffix == ".lucedata" else read(source, **options)
+    if isinstance(data, Groups):
         write(data, out)
-        queries, documents, features = data.n_queries, data.n_rows, data.n_features
-    report.result(
-        f"{out}: {queries} queries, {documents} documents, {features} features",
-        {"file": str(out), "queries": queries, "documents": documents, "features": features},
-    )
+    else:
+        data = stream_data(data, out)
+    say_columns(report, data)
+    report.result(*size_of(out, data))

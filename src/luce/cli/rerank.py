@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from luce.cli.common import Report, SeedOption, check_outputs, check_unused, settings_from
-from luce.cli.data_options import Reading, is_model, read_matching, say_columns
+from luce.cli.data_options import Reading, check_predictions, is_model, read_matching, say_columns, write_scores
 from luce.cli.options import flag
 from luce.errors import DataError, SettingError
 
@@ -44,24 +43,22 @@ class _Learning:
         from luce.ranker import Ranker
         from luce.ranker.parts import inner
 
-        settings = settings_from(self.setting)
-        if self.greedy or self.mmr:
-            if self.greedy and self.mmr:
-                raise SettingError("--greedy and --mmr were given; give one of them.")
-            settings = {"method": "mmr" if self.mmr else "luce", **settings}
-            if self.metric is not None:
-                settings["metric"] = self.metric
-            if self.loss is not None:
-                raise SettingError(
-                    f"--loss {self.loss}: the greedy reranker learns from subtopics, not by a loss; leave it out."
-                )
+        settings, greedy = settings_from(self.setting), self.greedy or self.mmr
+        if self.greedy and self.mmr:
+            raise SettingError("--greedy and --mmr were given; give one of them.")
+        if greedy and self.loss is not None:
+            raise SettingError(
+                f"--loss {self.loss}: the greedy reranker learns from subtopics, not by a loss; leave it out."
+            )
         given = {name: getattr(self, name) for name in ("l2", "metric", "base_folds")}
         kept: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        kept |= {"random_state": seed, **inner("loss", settings_from(self.loss_setting))}
-        if self.greedy or self.mmr:
-            ranker = Ranker(trainer="greedy", **kept, **inner("trainer", settings))
+        if greedy:
+            own = {"method": "mmr" if self.mmr else "luce", **settings}
+            own |= {} if self.metric is None else {"metric": self.metric}
+            kept |= {"trainer": "greedy", **inner("trainer", own)}
         else:
-            ranker = Ranker(self.loss or "listnet", "listwise", **kept, **inner("scorer", settings))
+            kept |= {"loss": self.loss or "listnet", "scorer": "listwise", **inner("scorer", settings)}
+        ranker = Ranker(random_state=seed, **kept, **inner("loss", settings_from(self.loss_setting)))
         ranker.parts()
         return ranker
 
@@ -102,11 +99,17 @@ def rerank(
     if model is not None:
         training = [*_Learning.__dataclass_fields__, "seed"]
         check_unused(context, training, "is for training, and --model applies a reranker")
-        _apply(report, model, base, data, sources, out, format)
+        check_predictions(out, format)
+        groups, scores = _applied(model, base, data, sources)
+        write_scores(report, out, groups, scores, format, tag="luce-rerank")
         return
     check_unused(context, ["out", "format"], "is for the ranking of --model, and a trained reranker goes to --save")
+    check_outputs(save)
+    ranker = learning.ranker(seed)
+    groups, base_scores = _train(ranker, base, data, learning, sources)
     assert save is not None
-    _train(report, learning.ranker(seed), base, data, learning, sources, save)
+    ranker.save(save)
+    _tell(report, ranker, groups, base_scores, save)
 
 
 class _Sources:
@@ -206,11 +209,12 @@ def _scores(path: Path | None, data: Groups) -> FloatArray:
 
 
 def _train(
-    report: Report, ranker: Ranker, base: Path, data: Path, learning: _Learning, sources: _Sources, save: Path
-) -> None:
+    ranker: Ranker, base: Path, data: Path, learning: _Learning, sources: _Sources
+) -> tuple[Groups, FloatArray | None]:
+    """Fit the reranker; gives the documents, and their base scores where the base is no model."""
     from luce.numerics.segments import differing
 
-    check_outputs(save)
+    report = sources.report
     new, valid, valid_base = _to_train(base), learning.valid, learning.valid_base
     _check_files(None if new else base, valid_base)
     if valid is None and valid_base is not None:
@@ -236,8 +240,7 @@ def _train(
             scores["valid_base_scores"] = _scores(valid_base, checked)
     with report.progress(f"Reranking by {ranker.parts().title}"):
         ranker.fit(groups, valid=checked, **scores)
-    ranker.save(save)
-    _tell(report, ranker, groups, scores.get("base_scores"), save)
+    return groups, scores.get("base_scores")
 
 
 def _features_of(base: Path) -> tuple[tuple[str, ...], Schema] | tuple[()]:
@@ -251,7 +254,8 @@ def _features_of(base: Path) -> tuple[tuple[str, ...], Schema] | tuple[()]:
 def _tell(report: Report, ranker: Ranker, groups: Groups, base_scores: FloatArray | None, save: Path) -> None:
     from luce.metrics import evaluate, get
 
-    metric = get(_metric(ranker)).name
+    parts = ranker.parts_
+    metric = get(str(parts.trainer.metric) if parts.trainer.name == "greedy" else parts.metric.name).name
     before = ranker.base_.scores(groups) if base_scores is None and ranker.base_ is not None else base_scores
     after = ranker.predict(groups, base_scores=base_scores)
     means = [evaluate(scores, groups, [metric], order="data").means[metric] for scores in (before, after)]
@@ -267,42 +271,20 @@ def _tell(report: Report, ranker: Ranker, groups: Groups, base_scores: FloatArra
     report.result(text, machine)
 
 
-def _metric(ranker: Ranker) -> str:
-    parts = ranker.parts_
-    return str(parts.trainer.metric) if parts.trainer.name == "greedy" else parts.metric.name
-
-
-def _apply(
-    report: Report, model: Path, base: Path, data: Path, sources: _Sources, out: Path | None, format: str
-) -> None:
-    from luce.data.trec import FORMATS, write_predictions
+def _applied(model: Path, base: Path, data: Path, sources: _Sources) -> tuple[Groups, FloatArray]:
+    """The documents, and their scores by a reranker on top of the base."""
+    from luce.base import make_base
     from luce.model_file import load
-    from luce.registry import canonical, unknown_name
 
-    if canonical(format) not in FORMATS:
-        raise unknown_name("format", format, FORMATS)
-    check_outputs(out)
     _check_files(base)
     ranker = load(model)
     if not hasattr(ranker.scorer_, "kernel_table"):
         raise SettingError(f"{model} holds no reranker; use luce predict for it.")
     groups = sources.read(data, ranker.feature_names_, ranker.schema_)
+    at = make_base(str(base)) if is_model(base) else None
     if ranker.on_scores_:
-        scores = ranker.predict(groups, base_scores=_base_scores(base, groups))
-    elif is_model(base):
-        scores = ranker.predict(groups)
-    else:
+        below = _scores(base, groups) if at is None else at.scores(groups)
+        return groups, ranker.predict(groups, base_scores=below)
+    if at is None:
         raise SettingError(f"{model} holds its base model; use luce predict --model {model} {data}.")
-    write_predictions(sys.stdout if out is None else out, groups, scores, format, tag="luce-rerank")
-    if out is not None:
-        report.say(f"Wrote {out}: {groups.n_rows:,} scores.")
-
-
-def _base_scores(base: Path, groups: Groups) -> FloatArray:
-    if is_model(base):
-        from luce.base import make_base
-
-        at = make_base(str(base))
-        assert at is not None
-        return at.scores(groups)
-    return _scores(base, groups)
+    return groups, ranker.predict(groups)

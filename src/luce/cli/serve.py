@@ -4,48 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending, check_outputs, table
-from luce.cli.options import flag
+from luce.checks import number
+from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending
+from luce.cli.options import Shown, flag
 from luce.errors import DataError, MissingExtraError, SettingError
+from luce.serve.settings import Limits
 
 if TYPE_CHECKING:
     import socket
 
     from luce.serve.request_log import RequestLog
-    from luce.serve.settings import Limits
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """What a request may be, and how many there may be; `luce.serve.Limits` has more."""
+def _bytes(megabytes: float) -> int:
+    return int(number("--max-megabytes", megabytes, above=True) * 1e6)
 
-    max_documents: int = flag(10_000, "Most documents of a request.", min=1)
-    max_megabytes: float = flag(32.0, "Most megabytes of a request.")
-    timeout: float = flag(10.0, "Most seconds from request to answer.")
-    max_at_once: int = flag(64, "Most requests worked on at the same time.", min=1)
-    max_connections: int = flag(512, "Most connections at the same time.", min=1)
-    missing_features: bool = flag(
-        False, "A document may leave out features that a model can do without.", "--missing-features"
-    )
 
-    def limits(self) -> Limits:
-        """As the service takes them."""
-        from luce.serve.settings import Limits
-
-        if not self.max_megabytes > 0:
-            raise SettingError(f"--max-megabytes is {self.max_megabytes:g}; it must be above 0.")
-        return Limits(
-            documents=self.max_documents,
-            body_bytes=int(self.max_megabytes * 1e6),
-            seconds=self.timeout,
-            at_once=self.max_at_once,
-            connections=self.max_connections,
-            missing_features=self.missing_features,
-        )
+_LIMITS = Shown(
+    names={
+        "documents": "--max-documents",
+        "body_bytes": "--max-megabytes",
+        "seconds": "--timeout",
+        "at_once": "--max-at-once",
+        "connections": "--max-connections",
+        "missing_features": "--missing-features",
+    },
+    typed={"body_bytes": (float, _bytes)},
+    defaults={"body_bytes": 32.0},
+    only_named=True,
+)
+"""`Limits` has more, for who makes the application."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +126,7 @@ def serve(
     models: list[str] = typer.Argument(..., help="Model files, as FILE or NAME=FILE (name: that of the file)."),
     host: str = typer.Option("127.0.0.1", help="Address to listen on."),
     port: int = typer.Option(8000, min=0, max=65535, help="Port to listen on; 0 takes a free one."),
-    bounds: Bounds,
+    limits: Annotated[Limits, _LIMITS],
     access: Access,
     watching: Watching,
     quiet: QuietFlag = False,
@@ -156,7 +148,7 @@ def serve(
     except ImportError as error:
         raise MissingExtraError("luce serve", "serve") from error
 
-    limits, tls = bounds.limits(), access.tls()
+    tls = access.tls()
     token = None if access.token_file is None else read_token(access.token_file)
     _open_files(limits.connections)
     listener = _listen(host, port)
@@ -254,9 +246,6 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-_GAPS = ("missing", "missing_in_training")
-
-
 def monitor(
     *,
     logs: list[Path] = typer.Argument(..., help="Files that `luce serve --log` wrote."),
@@ -275,28 +264,10 @@ def monitor(
 
     report = Report(as_json=json)
     check_ending(out, (".html",))
-    check_outputs(out)
     ranker = load(model)
     version = None if all_versions else hashlib.sha256(model.read_bytes()).hexdigest()[:12]
     found = monitor(logs, ranker, version)
-    record = found.as_dict()
     if out is not None:
         write_monitor_page(found, out, f"Requests to {model.name} beside its training")
         report.say(f"Wrote {out}.")
-    rows = [
-        [
-            row["column"],
-            row["psi"],
-            row["ks"],
-            *(f"{row[key]:.1%}" for key in _GAPS),
-            row["verdict"],
-        ]
-        for row in record["columns"][:20]
-    ]
-    title = f"{found.requests:,} requests, {found.documents:,} documents, {record['first']} to {record['last']}"
-    if found.others:
-        report.say(f"{found.others:,} requests of other versions were left out; --all-versions counts them.")
-    if found.torn:
-        report.say(f"{found.torn:,} lines end in the middle, at the end of a log, and were left out.")
-    header = ["column", "stability index", "distance", "missing", "in training", ""]
-    report.result(table(title, header, rows), record)
+    report.show(found)

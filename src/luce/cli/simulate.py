@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import typer
 
 from luce.cli.common import Report, SeedOption, check_ending, check_unused
-from luce.cli.data_options import JudgedReading
-from luce.cli.options import Commands, Sectioned, flag, flattened, spares_inputs
+from luce.cli.data_options import JudgedReading, size_of
+from luce.cli.options import OUTPUTS, Commands, Sectioned, flag, prepared
 from luce.errors import SettingError
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from luce.data.groups import Groups
-    from luce.types import FloatArray
-
 
 _LETOR_NAMES = ("train.txt", "vali.txt", "test.txt")
 
@@ -57,19 +50,13 @@ def simulate_data(
     else:
         for path in paths:
             check_data_output(path)
-    data = simulator.simulate(drawn.queries, drawn.features, grades=drawn.grades, noise=drawn.noise, seed=seed)
+    data = simulator.simulate(**vars(drawn), seed=seed)
     parts = simulator.split(data, shares, seed) if len(paths) > 1 else [data]
     if as_folder:
         make_folder(out)
     for path, part in zip(paths, parts, strict=True):
         write(part, path)
-    files = [
-        {"file": str(path), "queries": part.n_queries, "documents": part.n_rows, "features": part.n_features}
-        for path, part in zip(paths, parts, strict=True)
-    ]
-    lines = [
-        f"{f['file']}: {f['queries']} queries, {f['documents']} documents, {f['features']} features" for f in files
-    ]
+    lines, files = zip(*map(size_of, paths, parts), strict=True)
     report.result("\n".join(lines), {"seed": seed, "files": files})
 
 
@@ -119,9 +106,8 @@ def ballots(
     import numpy as np
 
     from luce.aggregate import Ballots, Mallows, MallowsMixture, write_ballots
-    from luce.storage import check_output
 
-    check_ending(check_output(out), (".soc", ".soi", ".toc", ".toi", ".txt"))
+    check_ending(out, (".soc", ".soi", ".toc", ".toi", ".txt"))
     if given.size < 1 or given.n < 1:
         raise SettingError(f"--ballots is {given.size} and --items is {given.n}; both must be at least 1.")
     centres = [[name.strip() for name in text.split(">")] for text in given.centre or []]
@@ -155,8 +141,8 @@ def _one_each(option: str, values: list[float], count: int) -> list[float]:
 class _Contest:
     """The contest."""
 
-    players: int = flag(20, "Number of players.")
-    count: int = flag(10_000, "Number of battles.", "--battles")
+    strength: int = flag(20, "Number of players.", "--players")
+    n_battles: int = flag(10_000, "Number of battles.", "--battles")
     model: str = flag("davidson", "davidson, rao_kupper, thurstone_mosteller or bradley_terry (no draws).")
     tie: float | None = flag(None, "Tie parameter: nu, theta or epsilon.")
     side: float = flag(0.0, "Advantage of being a.")
@@ -174,34 +160,18 @@ def battles(
 ) -> None:
     """Write simulated battles of players with known strengths."""
     from luce.aggregate.board.simulated_battles import ENDINGS, simulate_battles
-    from luce.result import check_ending
 
     check_ending(out, ENDINGS)
-    if truth is not None:
-        check_ending(truth, (".csv",))
-    if given.players < 2:
-        raise SettingError(f"The number of players is {given.players}; it must be at least 2.")
-    drawn = simulate_battles(
-        given.count,
-        given.players,
-        model=given.model,
-        tie=given.tie,
-        side=given.side,
-        spread=given.spread,
-        random_state=seed,
-    )
+    check_ending(truth, (".csv",))
+    if given.strength < 2:
+        raise SettingError(f"The number of players is {given.strength}; it must be at least 2.")
+    drawn = simulate_battles(**vars(given), random_state=seed)
     drawn.write(out, lmsys=lmsys)
     if truth is not None:
         drawn.write_truth(truth)
-    machine = {
-        "out": str(out),
-        "battles": given.count,
-        "players": given.players,
-        "model": given.model,
-        "tie": drawn.tie,
-        "side": given.side,
-    }
-    report.result(f"{given.count:,} battles of {given.players} players in {out}", machine)
+    facts = {"out": str(out), "battles": given.n_battles, "players": given.strength}
+    facts |= {"model": given.model, "tie": drawn.tie, "side": given.side}
+    report.result(f"{given.n_battles:,} battles of {given.strength} players in {out}", facts)
 
 
 @dataclass(frozen=True)
@@ -237,9 +207,17 @@ def simulate_clicks(
 
     import luce
     from luce.clicks.examination import Users, attraction
-    from luce.clicks.simulation import check_log_output, production, simulate_counts, simulate_sessions, write_log
+    from luce.clicks.simulation import (
+        check_log_output,
+        production,
+        simulate_counts,
+        simulate_sessions,
+        weak_rankers,
+        write_log,
+    )
     from luce.data.named_rows import NO_IDS
     from luce.errors import DataError, SettingError
+    from luce.model_file import load
 
     check_log_output(out)
     people = Users(given.users, given.eta)
@@ -255,19 +233,19 @@ def simulate_clicks(
     if groups.document_ids is None:
         raise DataError(NO_IDS)
     rng = np.random.default_rng(seed)
-    made = production(
-        groups,
-        _rankers(groups, given.ranker, 0.05 if given.weak_share is None else given.weak_share, rng),
-        shown=given.shown,
-        swap=given.swap,
-    )
+    if given.ranker:
+        shown_by = [load(path).predict(groups) for path in given.ranker]
+    else:
+        shown_by = weak_rankers(groups, rng, share=0.05 if given.weak_share is None else given.weak_share)
+    made = production(groups, shown_by, shown=given.shown, swap=given.swap)
     total = groups.n_queries * (given.impressions or 20) if given.sessions is None else given.sessions
+    how: dict[str, Any] = {"sessions": total, "users": people, "noise": given.noise}
     if out.suffix == ".lucedata":
-        counts = simulate_counts(groups, made, rng, sessions=total, users=people, noise=given.noise)
+        counts = simulate_counts(groups, made, rng, **how)
         counts.save(out)
         rows, clicks = int(counts.shown.sum()), int(counts.clicked.sum())
     else:
-        log = simulate_sessions(groups, made, rng, sessions=total, users=people, noise=given.noise)
+        log = simulate_sessions(groups, made, rng, **how)
         write_log(log, groups, out)
         rows, clicks = len(log.row), int(log.clicked.sum())
     facts = {
@@ -280,18 +258,6 @@ def simulate_clicks(
         "theta": people.theta(np.arange(1.0, given.shown + 1)).tolist(),
     }
     report.result(f"{out}: {total:,} sessions of {groups.n_queries:,} queries, {clicks:,} clicks", facts)
-
-
-def _rankers(
-    data: Groups, models: list[Path] | None, share: float | None, rng: np.random.Generator
-) -> list[FloatArray]:
-    """Scores of the rankers that were given, or of weak ones."""
-    from luce.clicks.simulation import weak_rankers
-    from luce.model_file import load
-
-    if not models:
-        return weak_rankers(data, rng) if share is None else weak_rankers(data, rng, share=share)
-    return [load(path).predict(data) for path in models]
 
 
 @dataclass(frozen=True)
@@ -363,8 +329,12 @@ def simulate_track(
 simulate = typer.Typer(
     name="simulate", help="Simulate data to try things on.", no_args_is_help=True, cls=Commands, rich_markup_mode=None
 )
-simulate.command("ballots", cls=Sectioned)(flattened(ballots))
-simulate.command("battles", cls=Sectioned)(spares_inputs(flattened(battles), ("out", "truth")))
-simulate.command("clicks", cls=Sectioned)(spares_inputs(flattened(simulate_clicks)))
-simulate.command("data", cls=Sectioned)(spares_inputs(flattened(simulate_data), ("out", "valid", "test")))
-simulate.command("track", cls=Sectioned)(flattened(simulate_track))
+_COMMANDS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "ballots": (ballots, OUTPUTS),
+    "battles": (battles, ("out", "truth")),
+    "clicks": (simulate_clicks, OUTPUTS),
+    "data": (simulate_data, ("out", "valid", "test")),
+    "track": (simulate_track, OUTPUTS),
+}
+for _name, (_command, _outputs) in _COMMANDS.items():
+    simulate.command(_name, cls=Sectioned)(prepared(_command, _outputs))

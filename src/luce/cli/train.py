@@ -12,7 +12,7 @@ import typer
 
 from luce.cli.click_options import ClickOptions, with_click_loss
 from luce.cli.common import INTERRUPTED, Report, SeedOption, interruptible
-from luce.cli.data_options import DaskOption, JudgedReading, on_cluster, one_file, say_columns
+from luce.cli.data_options import DaskOption, JudgedReading, on_cluster, one_file, read_matching, say_columns
 from luce.cli.train_options import Details, Fitting, Stated, Validation, What
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
@@ -131,7 +131,6 @@ class _Job:
 
     def _read(self, data: Path, held: Validation, seed: int) -> tuple[Groups, Groups | None]:
         """Training and validation data."""
-        from luce.cli.data_options import read_matching
         from luce.data.readers.detect import beside, read
 
         self.report.say(f"Reading {data} ...")
@@ -154,7 +153,6 @@ class _Job:
 
     def there(self, address: str, data: list[str], valid: Path | None) -> None:
         """Train on a Dask cluster; the validation data are read here."""
-        from luce.cli.data_options import read_matching
         from luce.distributed.fit import check_fit
 
         check_fit(self.ranker)
@@ -191,12 +189,11 @@ def _stated(groups: Groups, given: Stated, report: Report) -> Comparisons | None
     """What is stated of the documents beside their grades, from the one kind of file that was given."""
     if given.orders:
         return _lists(given.orders, groups, "teach", report)
-    if given.comparisons:
-        from luce.data.named_rows import read_comparisons
-
-        stated = read_comparisons(given.comparisons, groups)
-    else:
+    if not given.comparisons:
         return None
+    from luce.data.named_rows import read_comparisons
+
+    stated = read_comparisons(given.comparisons, groups)
     report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties.")
     return stated
 

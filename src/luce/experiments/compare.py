@@ -13,10 +13,11 @@ import numpy as np
 from luce.data.trec import document_names
 from luce.errors import DataError, SettingError
 from luce.experiments.comparison import Failure, JudgedRows, ModelComparison, Outcome
+from luce.experiments.desk import Asked, Desk, Tally, Watch
 from luce.experiments.folds import Fold, card, data_fingerprint, together
-from luce.experiments.pool import make_pool
+from luce.experiments.pool import Pool
 from luce.experiments.state import State
-from luce.experiments.work import SCORES_ONLY, Bench, Failed, Fit, Judge, Setup, Tally, Trial, Verdict, Watch, is_better
+from luce.experiments.work import SCORES_ONLY, Bench, Fit, Judge, Setup, Task, Trial, Verdict, is_better
 from luce.metrics.catalog import get
 from luce.storage import make_folder
 from luce.systems import settings_grid
@@ -45,10 +46,6 @@ class Candidate:
         if not isinstance(self.grid, Mapping):
             return [dict(setting) for setting in self.grid]
         return [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
-
-    def fit(self, fold: int, choice: Mapping[str, Any]) -> Fit:
-        """The piece of work of one setting on one fold."""
-        return Fit(fold, self.system or self.name, {**self.settings, **choice})
 
 
 def compare(
@@ -91,14 +88,26 @@ def compare(
         **(notes or {}),
     }
     state = State(None if out is None else make_folder(Path(out)) / "state", _problem(settings, prints))
-    contest = _Contest(setup, candidates, tests, state, Tally(setup.tune_on), report, watch)
-    contest.run(bench, jobs)
+    with Pool(bench, jobs) as pool:
+        contest = _Contest(Desk(setup, state, pool, _watched(report, settings["grids"], watch)), candidates, tests)
+        contest.run()
     return ModelComparison(contest.outcomes(), wanted, settings, contest.failures(), cards, tests)
 
 
-def _spelled(system: Any) -> str:
-    """What tells one system from another in the state of a comparison."""
-    return system if isinstance(system, str) else f"{type(system).__module__}.{system!r}"
+def _watched(report: Report | None, grids: Mapping[str, Sequence[Any]], watch: Watch | None) -> Watch | None:
+    """Tells who reports of the first setting of every model and fold that is begun, and who watches of everything."""
+    if report is None:
+        return watch
+    begun = set()
+
+    def told(tally: Tally, model: str, fold: str, result: Any) -> None:
+        if result is None and (fold, model) not in begun:
+            begun.add((fold, model))
+            report(fold, model, f"{len(grids[model])} settings")
+        if watch is not None:
+            watch(tally, model, fold, result)
+
+    return told
 
 
 def _checked(candidates: Sequence[Candidate], metrics: Sequence[str]) -> list[str]:
@@ -156,180 +165,103 @@ def _survey(bench: Bench) -> tuple[dict[str, Any], dict[str, JudgedRows], list[l
     return cards, tests, prints
 
 
-Place = tuple[int, int]
-"""Number of a fold and of a candidate."""
-
-
 @dataclass
 class _Entry:
-    """One candidate on one fold, while its settings are tried."""
+    """One candidate on one fold: its settings, what each gave, and what was chosen of them."""
 
-    open: int
+    fold: int
+    candidate: Candidate
+    choices: list[dict[str, Any]]
+    trials: dict[int, Trial] = field(default_factory=dict)
+    """By the place in the grid."""
+    failures: dict[int, Failure] = field(default_factory=dict)
+    """The same; the last one is that of the chosen model."""
     best: Trial | None = None
     chosen: dict[str, Any] = field(default_factory=dict)
-    rank: int = 0
-    seconds: list[float] = field(default_factory=list)
+    seconds: float = 0.0
     verdict: Verdict | None = None
 
-    def consider(self, trial: Trial, rank: int, choice: dict[str, Any], metric: str) -> None:
-        """Keep the better one; of equals, the one that comes first in the grid, whichever ends first."""
-        if self.best is None or is_better(trial.validation, self.best.validation, metric):
-            better = True
-        else:
-            better = rank < self.rank and not is_better(self.best.validation, trial.validation, metric)
-        if better:
-            self.best, self.rank, self.chosen = trial, rank, choice
-        self.seconds.append(trial.seconds)
+    @property
+    def is_tried(self) -> bool:
+        """Whether all settings have ended."""
+        return len(self.trials) + len(self.failures) == len(self.choices)
+
+    def fit(self, choice: Mapping[str, Any]) -> Fit:
+        """The piece of work of one setting."""
+        candidate = self.candidate
+        return Fit(self.fold, candidate.system or candidate.name, {**candidate.settings, **choice})
+
+    def choose(self, metric: str) -> None:
+        """Keep the best trial alone; of equals, the one that comes first in the grid, whichever ended first."""
+        for rank, trial in sorted(self.trials.items()):
+            if self.best is None or is_better(trial.validation, self.best.validation, metric):
+                self.best, self.chosen = trial, self.choices[rank]
+        self.seconds = float(np.median([trial.seconds for trial in self.trials.values()]))
+        self.trials.clear()
+
+    def outcome(self, fold: str, query_ids: list[str]) -> Outcome:
+        """What came of it, once it was judged."""
+        assert self.best is not None
+        assert self.verdict is not None
+        model = None if SCORES_ONLY in self.best.model[0] else self.best.model
+        found = (self.chosen, self.best.validation, self.seconds, query_ids, self.verdict.values, self.verdict.scores)
+        return Outcome(fold, self.candidate.name, *found, self.best.history, model)
 
 
 class _Contest:
-    """All candidates on all folds: what is done, what is to be done."""
+    """All candidates on all folds."""
 
-    def __init__(
-        self,
-        setup: Setup,
-        candidates: Sequence[Candidate],
-        tests: Mapping[str, JudgedRows],
-        state: State,
-        tally: Tally,
-        report: Report | None,
-        watch: Watch | None,
-    ) -> None:
-        self.setup, self.candidates, self.tests, self.state, self.tally = setup, candidates, tests, state, tally
-        self.report, self.watch = report, watch
-        self.choices = [candidate.choices() for candidate in candidates]
-        self.failed: list[tuple[Place, int, Failure]] = []
-        self.entries: dict[Place, _Entry] = {}
+    def __init__(self, desk: Desk, candidates: Sequence[Candidate], tests: Mapping[str, JudgedRows]) -> None:
+        self.desk, self.tests, self.setup = desk, tests, desk.setup
+        grids = [(candidate, candidate.choices()) for candidate in candidates]
+        self.entries = [_Entry(fold, *grid) for fold in range(len(self.setup.folds)) for grid in grids]
 
-    def run(self, bench: Bench, jobs: int | None) -> None:
-        """Do what is not done yet."""
-        with make_pool(bench, jobs) as self.pool:
-            for place in itertools.product(range(len(self.setup.folds)), range(len(self.candidates))):
-                fits = len(self._choices(place))
-                self.tally.expect(self._candidate(place).name, fits)
-                self.entries[place] = _Entry(open=fits)
-                for rank in range(fits):
-                    self._plan(place, rank)
-            for (place, rank), result in self.pool.results(self._started):
-                self._take(place, rank, result)
-
-    def _candidate(self, place: Place) -> Candidate:
-        return self.candidates[place[1]]
-
-    def _choices(self, place: Place) -> list[dict[str, Any]]:
-        return self.choices[place[1]]
-
-    def _fold(self, place: Place) -> str:
-        return self.setup.folds[place[0]].name
-
-    def _label(self, place: Place) -> str:
-        return f"{self._fold(place)}.{self._candidate(place).name}"
-
-    def _identity(self, place: Place, rank: int | None) -> str:
-        """Of the trial of a setting; without one, of the verdict on the chosen setting."""
-        candidate, entry = self._candidate(place), self.entries[place]
-        chosen = entry.chosen if rank is None else self._choices(place)[rank]
-        fit = candidate.fit(place[0], chosen)
-        facts = [self._fold(place), _spelled(fit.system), dict(fit.settings), fit.share]
-        return self.state.identity(facts if rank is not None else [*facts, list(self.setup.metrics)])
-
-    def _plan(self, place: Place, rank: int) -> None:
-        kept = self.state.get(Trial, self._label(place), self._identity(place, rank))
-        if kept is not None:
-            self._note(place, rank, kept, kept=True)
-        else:
-            self.pool.submit((place, rank), self._candidate(place).fit(place[0], self._choices(place)[rank]))
-
-    def _started(self, key: tuple[Place, int | None]) -> None:
-        place, rank = key
-        if rank is None:
-            return
-        name, fold = self._candidate(place).name, self._fold(place)
-        self.tally.models[name].fold, self.tally.jobs = fold, self.pool.jobs
-        if self.report and rank == 0:
-            self.report(fold, name, f"{len(self._choices(place))} settings")
-        if self.watch:
-            self.watch(self.tally, name, fold, None)
-
-    def _take(self, place: Place, rank: int | None, result: Trial | Verdict | Failed) -> None:
-        if isinstance(result, Verdict):
-            self.state.put(self._label(place), self._identity(place, None), result)
-            self._settle(place, result)
-        elif rank is None:
-            assert isinstance(result, Failed)
-            self._fail(place, None, result)
-        else:
+    def run(self) -> None:
+        """Try all settings, and judge the best of each candidate on each fold."""
+        for entry in self.entries:
+            self.desk.tally.expect(entry.candidate.name, len(entry.choices))
+            for rank, choice in enumerate(entry.choices):
+                self._ask(entry, rank, entry.fit(choice))
+        for (entry, rank), result in self.desk.results():
+            if isinstance(result, Verdict):
+                self._settle(entry, result)
+                continue
             if isinstance(result, Trial):
-                self.state.put(self._label(place), self._identity(place, rank), result)
-            self._note(place, rank, result)
-
-    def _note(self, place: Place, rank: int, result: Trial | Failed, *, kept: bool = False) -> None:
-        entry, candidate = self.entries[place], self._candidate(place)
-        choice = self._choices(place)[rank]
-        entry.open -= 1
-        self.tally.note(candidate.name, self._fold(place), result, kept=kept)
-        if isinstance(result, Failed):
-            self._fail(place, rank, result)
-        else:
-            entry.consider(result, rank, choice, self.setup.tune_on)
-            if self.watch:
-                self.watch(self.tally, candidate.name, self._fold(place), result)
-        if entry.open == 0 and entry.best is not None:
-            verdict = self._kept_verdict(place)
-            if verdict is not None:
-                self._settle(place, verdict)
+                entry.trials[rank] = result
             else:
-                self.pool.submit((place, None), Judge(place[0], entry.best.model), first=True)
+                settings = entry.choices[rank] if rank < len(entry.choices) else entry.chosen
+                entry.failures[rank] = Failure(self._fold(entry), entry.candidate.name, settings, result.error)
+            if entry.is_tried and entry.trials:
+                entry.choose(self.setup.tune_on)
+                assert entry.best is not None
+                self._ask(entry, len(entry.choices), Judge(entry.fit(entry.chosen), entry.best.model))
 
-    def _kept_verdict(self, place: Place) -> Verdict | None:
-        """The verdict of an earlier run, if it is about these test queries and metrics."""
-        label, identity = self._label(place), self._identity(place, None)
-        verdict = self.state.get(Verdict, label, identity)
-        if verdict is not None:
-            rows = self.tests[self._fold(place)]
-            found = (set(verdict.values), len(verdict.scores), *{len(values) for values in verdict.values.values()})
-            if found != (set(self.setup.metrics), len(rows.grades), len(rows.query_ids)):
-                raise self.state.wrong(label, identity, "it is about other test queries or metrics")
-        return verdict
+    def _ask(self, entry: _Entry, rank: int, task: Task) -> None:
+        self.desk.ask(Asked(entry.candidate.name, (entry, rank), self._record(entry), task))
 
-    def _fail(self, place: Place, rank: int | None, result: Failed) -> None:
-        name, fold, choices = self._candidate(place).name, self._fold(place), self._choices(place)
-        settings = self.entries[place].chosen if rank is None else choices[rank]
-        order = len(choices) if rank is None else rank
-        self.failed.append((place, order, Failure(fold, name, settings, result.error)))
-        if self.watch:
-            self.watch(self.tally, name, fold, result)
+    def _fold(self, entry: _Entry) -> str:
+        return self.setup.folds[entry.fold].name
 
-    def _settle(self, place: Place, verdict: Verdict) -> None:
-        self.entries[place].verdict = verdict
-        if self.watch:
-            self.watch(self.tally, self._candidate(place).name, self._fold(place), self._outcome(place, []))
+    def _record(self, entry: _Entry) -> str:
+        return f"{self._fold(entry)}.{entry.candidate.name}"
 
-    def _outcome(self, place: Place, query_ids: list[str]) -> Outcome:
-        entry = self.entries[place]
-        assert entry.best is not None
-        assert entry.verdict is not None
-        return Outcome(
-            self._fold(place),
-            self._candidate(place).name,
-            entry.chosen,
-            entry.best.validation,
-            float(np.median(entry.seconds)),
-            query_ids,
-            entry.verdict.values,
-            entry.verdict.scores,
-            entry.best.history,
-            None if SCORES_ONLY in entry.best.model[0] else entry.best.model,
-        )
+    def _settle(self, entry: _Entry, verdict: Verdict) -> None:
+        """Take a verdict, which must be about these test queries and metrics where it is that of an earlier run."""
+        fold = self._fold(entry)
+        rows = self.tests[fold]
+        found = (set(verdict.values), len(verdict.scores), *{len(values) for values in verdict.values.values()})
+        if found != (set(self.setup.metrics), len(rows.grades), len(rows.query_ids)):
+            assert entry.best is not None
+            identity = self.desk.identity(Judge(entry.fit(entry.chosen), entry.best.model))
+            raise self.desk.state.wrong(self._record(entry), identity, "it is about other test queries or metrics")
+        entry.verdict = verdict
+        self.desk.tell(entry.candidate.name, fold, entry.outcome(fold, []))
 
     def outcomes(self) -> list[Outcome]:
         """Fold by fold, the candidates in their order."""
-        return [
-            self._outcome(place, self.tests[self._fold(place)].query_ids)
-            for place, entry in self.entries.items()
-            if entry.verdict is not None
-        ]
+        judged = [(self._fold(entry), entry) for entry in self.entries if entry.verdict is not None]
+        return [entry.outcome(fold, self.tests[fold].query_ids) for fold, entry in judged]
 
     def failures(self) -> list[Failure]:
         """In the order of the plan, whichever came first."""
-        return [failure for _, _, failure in sorted(self.failed, key=lambda entry: entry[:2])]
+        return [failure for entry in self.entries for _, failure in sorted(entry.failures.items())]

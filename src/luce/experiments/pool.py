@@ -11,17 +11,16 @@ from __future__ import annotations
 import pickle
 import signal
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_all_start_methods, get_context
 from statistics import median
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from luce.errors import SettingError
 from luce.experiments.estimators import OWN_FILES, run_file
-from luce.experiments.work import Bench, Failed, Fit, Setup, Task, Trial, Verdict, attempt, sentence
+from luce.experiments.work import Bench, Failed, Fit, Result, Task, attempt, sentence
 from luce.numerics.segments import n_threads, set_threads
 
 _WORTH_WORKERS = 20.0
@@ -31,170 +30,96 @@ _LOOK = 5.0
 _LARGE_FOLD = 1 << 30
 """Bytes of features from which on a fold is not read by several processes: its fits keep the cores busy by threads."""
 
-Result = Trial | Verdict | Failed
+Piece = tuple[Any, Task]
 Started = Callable[[Any], None]
 
 
-class Pool(Protocol):
-    """Takes pieces of work under keys and gives their results; more may be handed in while results are read."""
+class Pool:
+    """Takes pieces of work under keys and gives their results; more may be handed in while results are read.
 
-    jobs: int
-    """Pieces of work that are done at a time."""
+    One job works here, more are workers; None begins here and goes on with a worker a core where that pays. A process
+    that dies takes only its piece along.
+    """
+
+    def __init__(self, bench: Bench, jobs: int | None) -> None:
+        if jobs is not None and jobs < 1:
+            raise SettingError(f"The number of jobs is {jobs}; it must be at least 1.")
+        self.bench, self._most = bench, n_threads() if jobs is None else jobs
+        self.jobs = 1
+        """Pieces of work that are done at a time."""
+        self._pending: list[Piece] = []
+        self._busy: dict[Future[Result], Piece] = {}
+        self._suspects: list[Piece] = []
+        """Pieces that were under way when a process died; each is done again, alone, to see whose fault it was."""
+        self._times: list[float] = []
+        self._setup: bytes | None = None
+        """What workers begin with, where there are some."""
+        self._executor: ProcessPoolExecutor | None = None
+        if jobs is not None and jobs > 1:
+            self._hand_over()
 
     def submit(self, key: Any, task: Task, *, first: bool = False) -> None:
         """Hand in a piece of work, before all others where `first`."""
-        ...
+        if self._setup is not None:
+            _check_portable(task)
+        self._pending.insert(0 if first else len(self._pending), (key, task))
 
     def results(self, started: Started) -> Iterator[tuple[Any, Result]]:
         """Keys and results in the order in which they come, until nothing is left; `started` is told of starts."""
-        ...
+        while self._pending or self._busy or self._suspects:
+            if self._setup is None and self._pays():
+                try:
+                    self._hand_over()
+                except SettingError:  # what cannot go to other processes stays here
+                    self._most = 1
+            if self._setup is None:
+                yield self._done_here(started)
+            else:
+                self._dispatch(started)
+                yield from self._collected()
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-
-def make_pool(bench: Bench, jobs: int | None) -> Pool:
-    """One job works here, more are workers; None begins here and goes on with a worker a core where that pays."""
-    if jobs is not None and jobs < 1:
-        raise SettingError(f"The number of jobs is {jobs}; it must be at least 1.")
-    if jobs is None and n_threads() > 1:
-        return _Growing(bench, n_threads())
-    return _Here(bench) if jobs is None or jobs == 1 else _Workers(bench.setup, jobs)
-
-
-class _Here:
-    jobs = 1
-
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.pending: deque[tuple[Any, Task]] = deque()
-
-    def submit(self, key: Any, task: Task, *, first: bool = False) -> None:
-        (self.pending.appendleft if first else self.pending.append)((key, task))
-
-    def results(self, started: Started) -> Iterator[tuple[Any, Result]]:
-        while self.pending:
-            key, task = self.pending.popleft()
-            started(key)
-            yield key, attempt(self.bench, task)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.pending.clear()
-
-
-class _Growing(_Here):
-    """Begins here; hands the rest to workers when it will last long enough for their start to pay."""
-
-    def __init__(self, bench: Bench, jobs: int) -> None:
-        super().__init__(bench)
-        self.more = jobs
-        self.times: list[float] = []
-        self.workers: _Workers | None = None
-
-    def submit(self, key: Any, task: Task, *, first: bool = False) -> None:
-        if self.workers is not None:
-            self.workers.submit(key, task, first=first)
-        else:
-            super().submit(key, task, first=first)
-
-    def results(self, started: Started) -> Iterator[tuple[Any, Result]]:
-        while self.pending and not (self._pays() and self._hand_over()):
-            begin = time.perf_counter()
-            key, task = self.pending.popleft()
-            started(key)
-            result = attempt(self.bench, task)
-            if isinstance(task, Fit):
-                self.times.append(time.perf_counter() - begin)
-            yield key, result
-        if self.workers is not None:
-            yield from self.workers.results(started)
-
-    def _hand_over(self) -> bool:
-        """Give what is left to workers; False where the folds cannot go to other processes."""
-        try:
-            workers = _Workers(self.bench.setup, self.more)
-            for key, task in self.pending:
-                workers.submit(key, task)
-        except SettingError:
-            self.more = 1
-            return False
-        self.workers, self.jobs = workers, self.more
-        self.pending.clear()
-        return True
+    def _done_here(self, started: Started) -> tuple[Any, Result]:
+        key, task = self._pending.pop(0)
+        begin = time.perf_counter()
+        started(key)
+        result = attempt(self.bench, task)
+        if isinstance(task, Fit):
+            self._times.append(time.perf_counter() - begin)
+        return key, result
 
     def _pays(self) -> bool:
         # The first fit of a model compiles: a median of three passes over it.
-        fits = sum(isinstance(task, Fit) for _, task in self.pending)
-        long = len(self.times) >= 3 and fits * median(self.times) > _WORTH_WORKERS
-        return self.more > 1 and long and self.bench.largest_fold < _LARGE_FOLD
+        fits = sum(isinstance(task, Fit) for _, task in self._pending)
+        long = len(self._times) >= 3 and fits * median(self._times) > _WORTH_WORKERS
+        return self._most > 1 and long and self.bench.largest_fold < _LARGE_FOLD
 
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
-        if self.workers is not None:
-            self.workers.__exit__(*error)
-
-
-class _Workers:
-    """Pieces of work for processes of their own; a process that dies takes only its piece along."""
-
-    def __init__(self, setup: Setup, jobs: int) -> None:
-        self.jobs = jobs
+    def _hand_over(self) -> None:
+        """From now on workers do what is pending."""
         try:
-            self.setup = pickle.dumps(setup)
+            setup = pickle.dumps(self.bench.setup)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise SettingError(
                 "These folds are read by a local function, which cannot go to other processes; take jobs=1."
             ) from error
-        self.pending: list[tuple[Any, Task]] = []
-        self.suspects: list[tuple[Any, Task]] = []
-        """Pieces that were under way when a process died; each is done again, alone, to see whose fault it was."""
-        self.executor: ProcessPoolExecutor | None = None
+        for _, task in self._pending:
+            _check_portable(task)
+        self._setup, self.jobs = setup, self._most
 
-    def submit(self, key: Any, task: Task, *, first: bool = False) -> None:
-        try:
-            pickle.dumps(getattr(task, "system", None))
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            said = " ".join(str(error).split())
-            raise SettingError(
-                f"A model cannot go to other processes ({said}); write its parts as functions or classes of a file, "
-                "not as lambdas or inside of functions, or take jobs=1."
-            ) from error
-        self.pending.insert(0 if first else len(self.pending), (key, task))
-
-    def results(self, started: Started) -> Iterator[tuple[Any, Result]]:
-        busy: dict[Future[Result], tuple[Any, Task]] = {}
-        while busy or self.pending or self.suspects:
-            self._dispatch(busy, started)
-            lost = False
-            for future in wait(busy, timeout=_LOOK, return_when=FIRST_COMPLETED).done:
-                error = future.exception()
-                if isinstance(error, BrokenProcessPool):
-                    lost = True
-                    continue
-                key, _ = busy.pop(future)
-                yield key, future.result() if error is None else Failed(sentence(error), worker_lost=True)
-            if lost:
-                yield from self._lost(list(busy.values()))
-                busy.clear()
-
-    def _dispatch(self, busy: dict[Future[Result], tuple[Any, Task]], started: Started) -> None:
+    def _dispatch(self, started: Started) -> None:
         """Hand out as many pieces as there are processes, so that a piece is begun when it is handed out."""
-        executor = self.executor = self.executor or self._start()
-        if self.suspects and not busy:
-            piece = self.suspects.pop()
-            busy[executor.submit(_work, piece[1])] = piece
-        while self.pending and len(busy) < self.jobs and not self.suspects:
-            key, task = self.pending.pop(self._suited([task.fold for _, task in busy.values()]))
+        executor = self._executor = self._executor or self._start()
+        if self._suspects and not self._busy:
+            piece = self._suspects.pop()
+            self._busy[executor.submit(_work, piece[1])] = piece
+        while self._pending and len(self._busy) < self.jobs and not self._suspects:
+            key, task = self._pending.pop(self._suited())
             started(key)
-            busy[executor.submit(_work, task)] = key, task
+            self._busy[executor.submit(_work, task)] = key, task
 
     def _start(self) -> ProcessPoolExecutor:
+        assert self._setup is not None
         threads = max(1, n_threads() // self.jobs)
-        executor = ProcessPoolExecutor(self.jobs, _context(), _begin, (self.setup, threads, dict(OWN_FILES)))
+        executor = ProcessPoolExecutor(self.jobs, _context(), _begin, (self._setup, threads, dict(OWN_FILES)))
         try:
             executor.submit(_ready).result()
         except BrokenProcessPool:
@@ -204,15 +129,28 @@ class _Workers:
             ) from None
         return executor
 
-    def _suited(self, folds: list[int]) -> int:
+    def _suited(self) -> int:
         """The next piece: of the fold on which most work, since its data are read there."""
-        return min(range(len(self.pending)), key=lambda i: (-folds.count(self.pending[i][1].fold), i))
+        folds = [task.fold for _, task in self._busy.values()]
+        return min(range(len(self._pending)), key=lambda i: (-folds.count(self._pending[i][1].fold), i))
 
-    def _lost(self, pieces: list[tuple[Any, Task]]) -> Iterator[tuple[Any, Result]]:
-        """A process died: the piece that was alone is to blame; several are done again one by one."""
+    def _collected(self) -> Iterator[tuple[Any, Result]]:
+        """What workers have ended; the piece that was alone when a process died is to blame, several are suspects."""
+        lost = False
+        for future in wait(self._busy, timeout=_LOOK, return_when=FIRST_COMPLETED).done:
+            error = future.exception()
+            if isinstance(error, BrokenProcessPool):
+                lost = True
+                continue
+            key, _ = self._busy.pop(future)
+            yield key, future.result() if error is None else Failed(sentence(error), worker_lost=True)
+        if not lost:
+            return
         self.__exit__()
+        pieces = list(self._busy.values())
+        self._busy.clear()
         if len(pieces) > 1:
-            self.suspects += pieces
+            self._suspects += pieces
         else:
             yield pieces[0][0], Failed("The worker process ended: a crash, or too little memory.", True)
 
@@ -220,11 +158,22 @@ class _Workers:
         return self
 
     def __exit__(self, *error: object) -> None:
-        executor, self.executor = self.executor, None
+        executor, self._executor = self._executor, None
         if executor is not None:
             for process in list((executor._processes or {}).values()):
                 process.terminate()  # a fit under way is not waited for
             executor.shutdown(cancel_futures=True)
+
+
+def _check_portable(task: Task) -> None:
+    try:
+        pickle.dumps(getattr(task, "system", None))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        said = " ".join(str(error).split())
+        raise SettingError(
+            f"A model cannot go to other processes ({said}); write its parts as functions or classes of a file, "
+            "not as lambdas or inside of functions, or take jobs=1."
+        ) from error
 
 
 def _context() -> Any:

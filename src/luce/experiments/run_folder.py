@@ -12,10 +12,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,14 +24,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from luce.data.text_files import write_csv
 from luce.errors import DataError
-from luce.experiments.comparison import ModelComparison, Outcome
+from luce.experiments.comparison import ModelComparison
 from luce.experiments.state import safe_name
-from luce.experiments.work import results_are_whole
 from luce.metrics.evaluate import mean_of
+from luce.numerics.segments import query_index
 from luce.ranker import Ranker
+from luce.result import json_text
 from luce.storage import atomic_write, make_folder, write_container
-from luce.types import IntArray
 
 _WRITERS = 8
 
@@ -41,21 +40,34 @@ _WRITERS = 8
 def write_run(comparison: ModelComparison, folder: str | Path, *, baseline: str | None = None) -> list[Path]:
     """Write a comparison to a folder; `results.json` comes last, so that where it is, the rest is too."""
     folder = make_folder(Path(folder))
-    places = {(o.fold, o.model): _model_path(o.fold, o.model) for o in comparison.outcomes if o.content is not None}
-    for place in places.values():
-        make_folder((folder / place).parent)
+    kept = {(o.fold, o.model): o.content for o in comparison.outcomes if o.content is not None}
+    places = {place: model_place(folder, *place) for place in kept}
     tables = {"rows": rows_table(comparison), "scores": scores_table(comparison), "curves": curves_table(comparison)}
     # Every file waits for the disk; together they wait once.
     with ThreadPoolExecutor(_WRITERS) as writers:
         jobs = [writers.submit(_write_table, folder / f"{name}.parquet", table) for name, table in tables.items()]
-        for (fold, model), content in {(o.fold, o.model): o.content for o in comparison.outcomes}.items():
-            if content is not None:
-                jobs.append(writers.submit(write_container, folder / places[fold, model], "ranker", *content))
+        for place, content in kept.items():
+            jobs.append(writers.submit(write_container, folder / places[place], "ranker", *content))
         for job in jobs:
             job.result()
+    written = write_record(folder, record(comparison, places, baseline))
+    return [written, *(folder / f"{name}.parquet" for name in tables)]
+
+
+def model_place(folder: Path, *names: str) -> str:
+    """Where the model of these names stands in a folder, whose own folder is there."""
+    place = Path("models", *map(safe_name, names))
+    make_folder((folder / place).parent)
+    return f"{place.as_posix()}.luce"
+
+
+def write_record(folder: Path, content: Mapping[str, Any]) -> Path:
+    """Write `results.json`, with the version of luce; a number that is not finite is null there."""
+    from luce import __version__
+
     with atomic_write(folder / "results.json", "w") as stream:
-        json.dump(finite(record(comparison, places, baseline)), stream, indent=1, allow_nan=False, default=str)
-    return [folder / name for name in ("results.json", *(f"{name}.parquet" for name in tables))]
+        stream.write(json_text({"luce": __version__, **content}, indent=1))
+    return folder / "results.json"
 
 
 def _write_table(path: Path, table: Any) -> None:
@@ -65,112 +77,77 @@ def _write_table(path: Path, table: Any) -> None:
         pq.write_table(table, stream, use_dictionary=coded)
 
 
-def _model_path(fold: str, model: str) -> str:
-    return f"models/{safe_name(fold)}/{safe_name(model)}.luce"
-
-
 def record(comparison: ModelComparison, places: dict[tuple[str, str], str], baseline: str | None) -> dict[str, Any]:
-    """What `results.json` holds; a number that is not finite is null there."""
-    from luce import __version__
-
+    """What `results.json` holds."""
     ranked = comparison.ranked()
+    tested = None if baseline not in ranked else {"model": baseline, "statistics": comparison.statistics(baseline)}
     return {
-        "luce": __version__,
         "settings": comparison.settings,
         "leaderboard": comparison.leaderboard(),
-        "statistics": comparison.statistics() if ranked else [],
-        "baseline": None
-        if baseline not in ranked
-        else {"model": baseline, "statistics": comparison.statistics(baseline)},
-        "folds": [_fold_record(o, places.get((o.fold, o.model))) for o in comparison.outcomes],
-        "failures": [
-            {"model": f.model, "fold": f.fold, "settings": f.settings, "error": f.error} for f in comparison.failures
+        "statistics": comparison.statistics(),
+        "baseline": tested,
+        "folds": [
+            {
+                "model": outcome.model,
+                "fold": outcome.fold,
+                "chosen": outcome.chosen,
+                "validation": outcome.validation,
+                "seconds": round(outcome.seconds, 4),
+                "means": {metric: mean_of(values) for metric, values in outcome.values.items()},
+                "best_round": outcome.history.get("best_iteration"),
+                "converged": outcome.history.get("converged"),
+                "model_file": places.get((outcome.fold, outcome.model)),
+            }
+            for outcome in comparison.outcomes
         ],
+        "failures": [vars(failure) for failure in comparison.failures],
         "failed_models": comparison.failed,
         "data": comparison.cards,
     }
 
 
-def _fold_record(outcome: Outcome, place: str | None) -> dict[str, Any]:
-    return {
-        "model": outcome.model,
-        "fold": outcome.fold,
-        "chosen": outcome.chosen,
-        "validation": outcome.validation,
-        "seconds": round(outcome.seconds, 4),
-        "means": {metric: mean_of(values) for metric, values in outcome.values.items()},
-        "best_round": outcome.history.get("best_iteration"),
-        "converged": outcome.history.get("converged"),
-        "model_file": place,
-    }
+def _stacked(kinds: Mapping[str, Any], pieces: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """The rows of all pieces, one below the other; a text of a piece stands in each of its rows."""
+    columns: dict[str, list[Any]] = {name: [] for name in kinds}
+    for piece in pieces:
+        rows = max(len(column) for column in piece.values() if not isinstance(column, str))
+        for name, kind in kinds.items():
+            given = piece[name]
+            columns[name].append(pa.repeat(given, rows) if isinstance(given, str) else pa.array(given, kind))
+    return pa.table({name: pa.chunked_array(columns[name], kind) for name, kind in kinds.items()})
 
 
-def finite(value: Any) -> Any:
-    """A JSON-able value with None for numbers that are not finite."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: finite(inner) for key, inner in value.items()}
-    return [finite(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
-def _repeated(names: Sequence[str], counts: Sequence[int] | IntArray) -> Any:
-    """A text column: every name as often as its count says."""
-    codes = np.repeat(np.arange(len(names), dtype=np.int32), counts)
-    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(names, pa.string())).dictionary_decode()
-
-
-def _table(columns: dict[str, Any], schema: pa.Schema) -> pa.Table:
-    """The table of columns; a list holds the pieces of one."""
-    whole = {
-        name: pa.chunked_array(column, schema.field(name).type) if isinstance(column, list) else column
-        for name, column in columns.items()
-    }
-    return pa.table(whole, schema=schema)
-
-
-def _schema(texts: Sequence[str], wholes: Sequence[str], numbers: Sequence[str]) -> pa.Schema:
-    kinds = ((texts, pa.string()), (wholes, pa.int64()), (numbers, pa.float64()))
-    return pa.schema([(name, kind) for names, kind in kinds for name in names])
-
-
-_ROWS = _schema(["model", "fold", "query", "metric"], [], ["value"])
-_SCORES = _schema(["model", "fold", "query", "document"], [], ["grade", "score"])
-_CURVES = _schema(["model", "fold", "part", "measure"], ["round"], ["value"])
+_PLACE = {"model": pa.string(), "fold": pa.string()}
+_ROWS = {**_PLACE, "query": pa.string(), "metric": pa.string(), "value": pa.float64()}
+_SCORES = {**_PLACE, "query": pa.string(), "document": pa.string(), "grade": pa.float64(), "score": pa.float64()}
+_CURVES = {**_PLACE, "part": pa.string(), "measure": pa.string(), "round": pa.int64(), "value": pa.float64()}
 
 
 def rows_table(comparison: ModelComparison) -> Any:
     """(model, fold, query, metric, value); a query that a metric skips is NaN."""
-    names = {o.fold: o.query_ids for o in comparison.outcomes}
-    queries = {fold: pa.array(ids, pa.string()) for fold, ids in names.items()}
-    pieces = [(o, metric) for o in comparison.outcomes for metric in o.values]
-    counts = [len(queries[o.fold]) for o, _ in pieces]
-    columns = {
-        "model": _repeated([o.model for o, _ in pieces], counts),
-        "fold": _repeated([o.fold for o, _ in pieces], counts),
-        "query": [queries[o.fold] for o, _ in pieces],
-        "metric": _repeated([metric for _, metric in pieces], counts),
-        "value": [pa.array(o.values[metric]) for o, metric in pieces],
-    }
-    return _table(columns, _ROWS)
+    queries = {o.fold: pa.array(o.query_ids, pa.string()) for o in comparison.outcomes}
+    return _stacked(
+        _ROWS,
+        (
+            {"model": o.model, "fold": o.fold, "query": queries[o.fold], "metric": metric, "value": values}
+            for o in comparison.outcomes
+            for metric, values in o.values.items()
+        ),
+    )
 
 
 def scores_table(comparison: ModelComparison) -> Any:
     """(model, fold, query, document, grade, score)."""
-    queries = {fold: _repeated(rows.query_ids, np.diff(rows.offsets)) for fold, rows in comparison.tests.items()}
-    documents = {fold: pa.array(rows.documents.tolist(), pa.string()) for fold, rows in comparison.tests.items()}
-    grades = {fold: pa.array(rows.grades) for fold, rows in comparison.tests.items()}
-    outcomes = comparison.outcomes
-    counts = [len(o.scores) for o in outcomes]
-    columns = {
-        "model": _repeated([o.model for o in outcomes], counts),
-        "fold": _repeated([o.fold for o in outcomes], counts),
-        "query": [queries[o.fold] for o in outcomes],
-        "document": [documents[o.fold] for o in outcomes],
-        "grade": [grades[o.fold] for o in outcomes],
-        "score": [pa.array(o.scores) for o in outcomes],
+    tests = {
+        fold: {
+            "query": pa.array(rows.query_ids, pa.string()).take(pa.array(query_index(rows.offsets))),
+            "document": pa.array(rows.documents.tolist(), pa.string()),
+            "grade": pa.array(rows.grades),
+        }
+        for fold, rows in comparison.tests.items()
     }
-    return _table(columns, _SCORES)
+    pieces = ({"model": o.model, "fold": o.fold, **tests[o.fold], "score": o.scores} for o in comparison.outcomes)
+    return _stacked(_SCORES, pieces)
 
 
 def curves_table(comparison: ModelComparison) -> Any:
@@ -179,22 +156,16 @@ def curves_table(comparison: ModelComparison) -> Any:
     Where the start is validated, too, it is round 0. The metric on valid is the one by which the trainer stops early,
     by luce's own conventions.
     """
-    metric = comparison.settings["tune_on"]
-    pieces: list[tuple[Outcome, str, str, list[float], int]] = []
+    pieces = []
     for o in comparison.outcomes:
         objective, validation = o.history.get("objective", []), o.history.get("validation", [])
-        pieces.append((o, "train", "objective", objective, 1))
-        pieces.append((o, "valid", metric, validation, 1 - (len(validation) > len(objective))))
-    counts = [len(values) for _, _, _, values, _ in pieces]
-    columns = {
-        "model": _repeated([piece[0].model for piece in pieces], counts),
-        "fold": _repeated([piece[0].fold for piece in pieces], counts),
-        "part": _repeated([piece[1] for piece in pieces], counts),
-        "measure": _repeated([piece[2] for piece in pieces], counts),
-        "round": [pa.array(np.arange(first, first + len(values))) for *_, values, first in pieces],
-        "value": [pa.array(values, pa.float64()) for *_, values, _ in pieces],
-    }
-    return _table(columns, _CURVES)
+        started = len(validation) > len(objective)
+        named = ("train", "objective", objective, 1), ("valid", comparison.settings["tune_on"], validation, 1 - started)
+        for part, measure, values, first in named:
+            rounds = np.arange(first, first + len(values))
+            place = {"model": o.model, "fold": o.fold, "part": part, "measure": measure}
+            pieces.append({**place, "round": rounds, "value": values})
+    return _stacked(_CURVES, pieces)
 
 
 @dataclass(frozen=True)
@@ -254,15 +225,36 @@ class RunFolder:
         path = self.model_path(model, fold)
         return None if path is None else load(path)
 
-    def table(self, name: str, coded: Sequence[str] = ()) -> Any:
-        """A table by its name, with the columns `coded` as dictionaries, which read faster where texts repeat."""
+    def table(self, name: str) -> Any:
+        """A table by its name."""
         path = self.folder / f"{name}.parquet"
         try:
-            return pq.read_table(path, read_dictionary=list(coded))
+            return pq.read_table(path)
         except (FileNotFoundError, pa.ArrowInvalid) as error:
             raise DataError(
                 f"{path} is missing or damaged; run `luce compare` again with --out {self.folder}."
             ) from error
+
+
+def _is_whole(results: Any) -> bool:
+    """Whether the content of `results.json` has what a reader of a run looks for, in its form.
+
+    >>> _is_whole({"settings": {"metrics": ["map"], "folds": []}, "leaderboard": [], "folds": [], "data": {}})
+    True
+    """
+    if not isinstance(results, dict) or not isinstance(results.get("data"), dict):
+        return False
+    settings, board, folds = results.get("settings"), results.get("leaderboard"), results.get("folds")
+    return (
+        isinstance(settings, dict)
+        and all(_listed(settings.get(name), lambda text: isinstance(text, str)) for name in ("metrics", "folds"))
+        and _listed(board, lambda row: isinstance(row, dict) and isinstance(row.get("model"), str))
+        and _listed(folds, lambda row: isinstance(row, dict) and {"model", "fold"} <= set(row))
+    )
+
+
+def _listed(value: Any, of: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(of, value))
 
 
 def read_run(folder: str | Path) -> RunFolder:
@@ -278,7 +270,7 @@ def read_run(folder: str | Path) -> RunFolder:
         results = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path} is not JSON, or it is damaged; run `luce compare` again.") from error
-    if not results_are_whole(results):
+    if not _is_whole(results):
         raise DataError(f"{path} is not of a run of `luce compare`; give a folder that it wrote.")
     return RunFolder(folder, results)
 
@@ -288,10 +280,7 @@ _COLUMNS = ("low", "high", "p", "p_holm", "seconds")
 
 def write_results(comparison: ModelComparison, folder: str | Path, *, baseline: str | None = None) -> list[Path]:
     """Write leaderboard.csv and the run folder; returns the paths."""
-    folder = make_folder(Path(folder))
-    with atomic_write(folder / "leaderboard.csv", "w") as stream:
-        names = ["model", *comparison.metrics, *_COLUMNS]
-        rows = csv.DictWriter(stream, names, extrasaction="ignore", lineterminator="\n")
-        rows.writeheader()
-        rows.writerows(comparison.leaderboard())
-    return [folder / "leaderboard.csv", *write_run(comparison, folder, baseline=baseline)]
+    folder, names = make_folder(Path(folder)), ["model", *comparison.metrics, *_COLUMNS]
+    board = folder / "leaderboard.csv"
+    write_csv(board, names, ([row[name] for name in names] for row in comparison.leaderboard()))
+    return [board, *write_run(comparison, folder, baseline=baseline)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 from collections.abc import Mapping, Sequence
@@ -17,14 +16,16 @@ import pyarrow.parquet as pq
 
 from luce.data.readers.detect import data_format
 from luce.errors import LuceError, SettingError
+from luce.experiments.desk import Asked, Desk, Watch
 from luce.experiments.folds import FileParts, Fold, card, data_fingerprint
-from luce.experiments.pool import Pool, make_pool
-from luce.experiments.run_folder import finite
+from luce.experiments.pool import Pool
+from luce.experiments.run_folder import model_place, write_record
 from luce.experiments.spaces import Space, draw, space_of
-from luce.experiments.state import State, safe_name
-from luce.experiments.work import Bench, Failed, Fit, Setup, Tally, Trial, Watch
+from luce.experiments.state import State
+from luce.experiments.work import Bench, Failed, Fit, Setup, Trial, Verdict
 from luce.metrics.catalog import get
 from luce.ranker import Ranker
+from luce.result import Result, Sheet, setting_text, sheet_of
 from luce.storage import atomic_write, make_folder, write_container
 
 SEARCHES = ("random", "halving")
@@ -52,7 +53,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Tuning:
+class Tuning(Result):
     """What a search gave; `attempts` in the order of rungs and numbers."""
 
     model: str
@@ -68,6 +69,31 @@ class Tuning:
         """Settings that were tried on all training queries, best first."""
         whole = [attempt for attempt in self.attempts if attempt.share >= 1.0 and not attempt.error]
         return _ranked(whole, self.settings["metric"])
+
+    def sheets(self) -> list[Sheet]:
+        """The ten best settings."""
+        header = ["setting", self.settings["metric"], "settings", "fits, s"]
+        rows = [[a.number, a.validation, setting_text(a.settings), f"{a.seconds:.2f}"] for a in self.ranked[:10]]
+        return [sheet_of("Best settings", header, rows)]
+
+    @property
+    def notes(self) -> list[str]:  # type: ignore[override]
+        """How many fits failed, and why the first did."""
+        errors = [attempt.error for attempt in self.attempts if attempt.error]
+        return [f"{len(errors)} fits failed and were left out; the first one: {errors[0]}"] if errors else []
+
+    def as_dict(self, command: str | None = None) -> dict[str, Any]:
+        """The best settings, and the command that trains with them."""
+        return {
+            "model": self.model,
+            "best": self.best.settings,
+            "validation": self.best.validation,
+            "by_fold": self.best.by_fold,
+            "command": command,
+            "failed": sum(bool(attempt.error) for attempt in self.attempts),
+            "trials": len({attempt.number for attempt in self.attempts}),
+            "settings": self.settings,
+        }
 
 
 def tune(
@@ -109,8 +135,8 @@ def tune(
     fewest = min(parts["train"]["queries"] for parts in cards.values())
     plan = rungs(trials, eta, fewest) if search == "halving" else [(trials, 1.0)]
     drawn = [{**(fixed or {}), **draw(chosen_space, seed, number)} for number in range(trials)]
-    with make_pool(bench, jobs) as pool:
-        found = _Search(setup, model, drawn, state, pool, watch).run(plan)
+    with Pool(bench, jobs) as pool:
+        found = _Search(Desk(setup, state, pool, watch), model, drawn).run(plan)
     return Tuning(model, *found, settings, cards)
 
 
@@ -161,72 +187,41 @@ def _ranked(attempts: Sequence[Attempt], metric: str) -> list[Attempt]:
 class _Search:
     """Rung after rung of fits."""
 
-    def __init__(
-        self, setup: Setup, model: str, drawn: list[dict[str, Any]], state: State, pool: Pool, watch: Watch | None
-    ) -> None:
-        self.setup, self.model, self.drawn, self.state, self.pool = setup, model, drawn, state, pool
-        self.watch, self.tally = watch, Tally(setup.tune_on)
+    def __init__(self, desk: Desk, model: str, drawn: list[dict[str, Any]]) -> None:
+        self.desk, self.model, self.drawn, self.folds = desk, model, drawn, desk.setup.folds
         self.results: dict[tuple[int, int], Trial | Failed] = {}
-        self.label = model
 
     def run(self, plan: Sequence[tuple[int, float]]) -> tuple[list[Attempt], Attempt, dict[str, Trial]]:
         """All attempts, the best one, and its fits."""
         numbers: list[int] = list(range(len(self.drawn)))
         attempts: list[Attempt] = []
         for rung, (count, share) in enumerate(plan):
-            self.label = self.model if len(plan) == 1 else f"{self.model}, rung {rung + 1} of {len(plan)}"
-            tried = self._rung(numbers[:count], rung, share)
+            label = self.model if len(plan) == 1 else f"{self.model}, rung {rung + 1} of {len(plan)}"
+            tried = self._rung(numbers[:count], rung, share, label)
             attempts += tried
-            numbers = [a.number for a in _ranked([a for a in tried if not a.error], self.setup.tune_on)]
+            numbers = [a.number for a in _ranked([a for a in tried if not a.error], self.desk.setup.tune_on)]
             if not numbers:
                 raise LuceError(f"No setting of {self.model} could be fitted; the first one failed: {tried[0].error}")
         best = next(a for a in tried if a.number == numbers[0])
-        kept = {f.name: self.results[best.number, i] for i, f in enumerate(self.setup.folds)}
+        kept = {f.name: self.results[best.number, i] for i, f in enumerate(self.folds)}
         return attempts, best, {fold: trial for fold, trial in kept.items() if isinstance(trial, Trial)}
 
-    def _rung(self, numbers: list[int], rung: int, share: float) -> list[Attempt]:
+    def _rung(self, numbers: list[int], rung: int, share: float, label: str) -> list[Attempt]:
         self.results.clear()
-        self.tally.expect(self.label, len(numbers) * len(self.setup.folds))
+        self.desk.tally.expect(label, len(numbers) * len(self.folds))
         for number in numbers:
-            for fold in range(len(self.setup.folds)):
-                fit = Fit(fold, self.model, self.drawn[number], share)
-                kept = self.state.get(Trial, self._name(fold), self._identity(fit))
-                if kept is None:
-                    self.pool.submit((number, fold, fit), fit)
-                else:
-                    self._note((number, fold, fit), kept, rung, kept=True)
-        for key, result in self.pool.results(self._started):
-            assert isinstance(result, Trial | Failed)
-            if isinstance(result, Trial):
-                self.state.put(self._name(key[1]), self._identity(key[2]), result)
-            self._note(key, result, rung)
+            for i, fold in enumerate(self.folds):
+                fit = Fit(i, self.model, self.drawn[number], share)
+                self.desk.ask(Asked(label, (number, i), f"{fold.name}.{self.model}", fit))
+        for (number, i), result in self.desk.results():
+            assert not isinstance(result, Verdict)
+            self.results[number, i] = result
+            if all((number, other) in self.results for other in range(len(self.folds))):
+                self.desk.tell(label, self.folds[i].name, self._attempt(number, rung, share))
         return [self._attempt(number, rung, share) for number in numbers]
 
-    def _name(self, fold: int) -> str:
-        return f"{self.setup.folds[fold].name}.{self.model}"
-
-    def _identity(self, fit: Fit) -> str:
-        return self.state.identity([self.setup.folds[fit.fold].name, fit.system, dict(fit.settings), fit.share])
-
-    def _started(self, key: tuple[int, int, Fit]) -> None:
-        self.tally.jobs = self.pool.jobs
-        fold = self.setup.folds[key[1]].name
-        self.tally.models[self.label].fold = fold
-        if self.watch:
-            self.watch(self.tally, self.label, fold, None)
-
-    def _note(self, key: tuple[int, int, Fit], result: Trial | Failed, rung: int, *, kept: bool = False) -> None:
-        number, fold, fit = key
-        name = self.setup.folds[fold].name
-        self.results[number, fold] = result
-        self.tally.note(self.label, name, result, kept=kept)
-        if self.watch:
-            self.watch(self.tally, self.label, name, result)
-            if all((number, i) in self.results for i in range(len(self.setup.folds))):
-                self.watch(self.tally, self.label, name, self._attempt(number, rung, fit.share))
-
     def _attempt(self, number: int, rung: int, share: float) -> Attempt:
-        results = {f.name: self.results[number, i] for i, f in enumerate(self.setup.folds)}
+        results = {f.name: self.results[number, i] for i, f in enumerate(self.folds)}
         by_fold = {fold: r.validation if isinstance(r, Trial) else None for fold, r in results.items()}
         seconds = sum(r.seconds for r in results.values() if isinstance(r, Trial))
         error = next((r.error for r in results.values() if isinstance(r, Failed)), "")
@@ -273,18 +268,13 @@ def _reading(options: dict[str, Any]) -> list[str]:
 
 def write_tuning(tuning: Tuning, folder: str | Path, command: str | None) -> list[Path]:
     """Write trials.parquet, the best models and, last, results.json."""
-    from luce import __version__
-
     folder = make_folder(Path(folder))
-    models = {}
+    models = {fold: model_place(folder, fold, tuning.model) for fold in tuning.trials}
     for fold, trial in tuning.trials.items():
-        models[fold] = f"models/{safe_name(fold)}/{safe_name(tuning.model)}.luce"
-        make_folder((folder / models[fold]).parent)
         write_container(folder / models[fold], "ranker", *trial.model)
     with atomic_write(folder / "trials.parquet") as stream:
         pq.write_table(trials_table(tuning), stream)
     record = {
-        "luce": __version__,
         "settings": tuning.settings,
         "best": _attempt(tuning.best),
         "command": command,
@@ -292,9 +282,7 @@ def write_tuning(tuning: Tuning, folder: str | Path, command: str | None) -> lis
         "trials": [_attempt(attempt) for attempt in tuning.attempts],
         "data": tuning.cards,
     }
-    with atomic_write(folder / "results.json", "w") as stream:
-        json.dump(finite(record), stream, indent=1, allow_nan=False, default=str)
-    return [folder / "results.json", folder / "trials.parquet", *(folder / path for path in models.values())]
+    return [write_record(folder, record), folder / "trials.parquet", *(folder / path for path in models.values())]
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:

@@ -13,13 +13,12 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.experiments.work import Trial, Verdict
 from luce.storage import atomic_write, make_folder, read_container, write_container
 
-R = TypeVar("R", Trial, Verdict)
 _PROBLEM = "problem.json"
 
 
@@ -72,7 +71,7 @@ class State:
         """What tells a piece of work from all others."""
         return digest([self.problem, facts])
 
-    def get(self, kind: type[R], name: str, identity: str) -> R | None:
+    def get(self, kind: type[Trial] | type[Verdict], name: str, identity: str) -> Trial | Verdict | None:
         """A finished piece of work, or None where it is to be done (again)."""
         if self.folder is None or not self._path(name, identity).is_file():
             return None

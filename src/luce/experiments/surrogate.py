@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +9,12 @@ from typing import Any
 
 from luce.data.groups import Groups
 from luce.data.text_files import write_csv
-from luce.experiments.state import safe_name
+from luce.experiments.run_folder import model_place, write_record
 from luce.losses.conjugate import Function
+from luce.metrics.catalog import get
 from luce.ranker import Ranker
-from luce.storage import atomic_write, make_folder
+from luce.result import Sheet, sheet_of
+from luce.storage import make_folder
 from luce.systems import model
 from luce.types import Progress
 
@@ -69,15 +70,26 @@ def best_surrogate(
     return Surrogate(weights, float(chosen_visit["value"]), surface, ranker.metric, ranker, **at)
 
 
+def surrogate_sheets(found: Mapping[str, Surrogate]) -> list[Sheet]:
+    """The weights of each part of the data; of a single one also the ten best that were visited."""
+    first = next(iter(found.values()))
+    header = [*first.alpha, first.metric, "rounds"]
+    chosen = [[name, *s.alpha.values(), s.value, s.iterations] for name, s in found.items()]
+    sheets = [sheet_of("Best surrogate", ["data", *header], chosen)]
+    if len(found) == 1:
+        rising = get(first.metric).greater_is_better
+        best = sorted(first.surface, key=lambda visit: visit["value"], reverse=rising)[:10]
+        rows = [[*visit["alpha"], visit["value"], visit["iterations"]] for visit in best]
+        sheets.append(sheet_of(f"The best of {len(first.surface)} visited", header, rows))
+    return sheets
+
+
 def write_surrogates(found: Mapping[str, Surrogate], folder: str | Path) -> list[Path]:
     """Write surface.csv, a model for each part of the data by its name, and, last, results.json."""
-    from luce import __version__
-
     folder = make_folder(Path(folder))
-    models = {name: folder / "models" / f"{safe_name(name)}.luce" for name in found}
-    make_folder(folder / "models")
+    models = {name: model_place(folder, name) for name in found}
     for name, surrogate in found.items():
-        surrogate.model.save(models[name])
+        surrogate.model.save(folder / models[name])
     tried = (
         [name, *visited["alpha"], visited["value"], visited["iterations"], visited["converged"]]
         for name, surrogate in found.items()
@@ -85,22 +97,9 @@ def write_surrogates(found: Mapping[str, Surrogate], folder: str | Path) -> list
     )
     header = ["part", *next(iter(found.values())).alpha, "value", "iterations", "converged"]
     write_csv(folder / "surface.csv", header, tried)
-    record = {
-        "luce": __version__,
-        "parts": {
-            name: {
-                "alpha": dict(surrogate.alpha),
-                "metric": surrogate.metric,
-                "value": surrogate.value,
-                "iterations": surrogate.iterations,
-                "converged": surrogate.converged,
-                "surface": list(surrogate.surface),
-                "loss": surrogate.model.trained_loss.settings,
-                "model": models[name].relative_to(folder).as_posix(),
-            }
-            for name, surrogate in found.items()
-        },
+    parts = {
+        name: {**vars(surrogate), "loss": surrogate.model.trained_loss.settings, "model": models[name]}
+        for name, surrogate in found.items()
     }
-    with atomic_write(folder / "results.json", "w") as stream:
-        json.dump(record, stream, indent=1)
-    return [folder / "results.json", folder / "surface.csv", *models.values()]
+    paths = [folder / "surface.csv", *(folder / place for place in models.values())]
+    return [write_record(folder, {"parts": parts}), *paths]

@@ -1,11 +1,11 @@
-"""The two pieces of work of an experiment, what a record of them must hold, and how far an experiment is."""
+"""The two pieces of work of an experiment, what a record of them must hold, and who does them."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -22,69 +22,6 @@ from luce.model_file import Packed, packed, unpacked
 from luce.ranker import Ranker
 from luce.systems import model as complete
 from luce.types import FloatArray
-
-
-def trial_fault(settings: Mapping[str, Any]) -> str | None:
-    """What is wrong with the record of a fit, or None.
-
-    >>> trial_fault({"validation": 0.5, "seconds": "1", "history": {}, "model": {}})
-    "'seconds' is not a number of at least 0"
-    """
-    validation, seconds = settings.get("validation", ""), settings.get("seconds")
-    history, model = settings.get("history"), settings.get("model")
-    if validation is not None and not _is_number(validation):
-        return "'validation' is neither a number nor null"
-    if seconds is None or not (_is_number(seconds) and 0 <= seconds < math.inf):
-        return "'seconds' is not a number of at least 0"
-    if not isinstance(history, dict):
-        return "'history' is not an object"
-    for name in ("objective", "validation"):
-        values = history.get(name, [])
-        if not (isinstance(values, list) and all(map(_is_number, values))):
-            return f"{name!r} of its history is not a list of numbers"
-    return None if isinstance(model, dict) else "'model' is not an object"
-
-
-def verdict_fault(settings: Mapping[str, Any], arrays: Mapping[str, Any]) -> str | None:
-    """What is wrong with the record of a judged model, or None.
-
-    >>> verdict_fault({"metrics": ["map"]}, {"scores": np.zeros(3)})
-    "it has no vector of numbers 'values.map'"
-    """
-    names = settings.get("metrics")
-    if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
-        return "'metrics' is not a list of names"
-    expected = ["scores", *(f"values.{name}" for name in names)]
-    for name in expected:
-        array = arrays.get(name)
-        if array is None or array.ndim != 1 or array.dtype != np.float64:
-            return f"it has no vector of numbers {name!r}"
-    lengths = {len(arrays[name]) for name in expected[1:]}
-    return None if len(lengths) == 1 else "its metrics have values for different numbers of queries"
-
-
-def results_are_whole(results: Any) -> bool:
-    """Whether the content of `results.json` has what a reader of a run looks for, in its form.
-
-    >>> results_are_whole({"settings": {"metrics": ["map"], "folds": []}, "leaderboard": [], "folds": [], "data": {}})
-    True
-    """
-    if not isinstance(results, dict):
-        return False
-    settings, board, folds = results.get("settings"), results.get("leaderboard"), results.get("folds")
-    named = isinstance(settings, dict) and all(_are_names(settings.get(name)) for name in ("metrics", "folds"))
-    rows = isinstance(board, list) and all(isinstance(row, dict) and isinstance(row.get("model"), str) for row in board)
-    places = isinstance(folds, list) and all(isinstance(row, dict) and {"model", "fold"} <= set(row) for row in folds)
-    return named and rows and places and isinstance(results.get("data"), dict)
-
-
-def _are_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
 
 SCORES_ONLY = "scores_only"
 """In place of a model that no file can hold."""
@@ -126,10 +63,15 @@ class Fit:
 
 @dataclass(frozen=True)
 class Judge:
-    """Score the test queries of a fold with a fitted model."""
+    """Score the test queries of the fold of a fit with its model."""
 
-    fold: int
+    fit: Fit
     model: Packed
+
+    @property
+    def fold(self) -> int:
+        """The fold of the fit."""
+        return self.fit.fold
 
 
 Task: TypeAlias = Fit | Judge
@@ -152,13 +94,24 @@ class Trial:
 
     @classmethod
     def from_content(cls, settings: Mapping[str, Any], arrays: dict[str, Any]) -> Trial:
-        """The trial of a record; an error says what is wrong with another one."""
-        fault = trial_fault(settings)
-        if fault is not None:
-            raise DataError(fault)
-        value = settings["validation"]
-        model = (settings["model"], arrays)
-        return cls(math.nan if value is None else value, settings["seconds"], settings["history"], model)
+        """The trial of a record; an error says what is wrong with another one.
+
+        >>> Trial.from_content({"validation": 0.5, "seconds": "1", "history": {}, "model": {}}, {})
+        Traceback (most recent call last):
+            ...
+        luce.errors.DataError: 'seconds' is not a number of at least 0
+        """
+        value, *others = (settings.get(name, "") for name in ("validation", "seconds", "history", "model"))
+        seconds, history, model = others
+        _demand(value is None or _is_number(value), "'validation' is neither a number nor null")
+        _demand(_is_number(seconds) and 0 <= seconds < math.inf, "'seconds' is not a number of at least 0")
+        _demand(isinstance(history, dict), "'history' is not an object")
+        for name in ("objective", "validation"):
+            values = history.get(name, [])
+            numbers = isinstance(values, list) and all(map(_is_number, values))
+            _demand(numbers, f"{name!r} of its history is not a list of numbers")
+        _demand(isinstance(model, dict), "'model' is not an object")
+        return cls(math.nan if value is None else value, seconds, history, (model, arrays))
 
 
 @dataclass(frozen=True)
@@ -170,16 +123,25 @@ class Verdict:
 
     def content(self) -> Packed:
         """For a record on disk."""
-        names = list(self.values)
-        return {"metrics": names}, {"scores": self.scores, **{f"values.{name}": self.values[name] for name in names}}
+        return {"metrics": list(self.values)}, {
+            "scores": self.scores,
+            **{f"values.{name}": values for name, values in self.values.items()},
+        }
 
     @classmethod
     def from_content(cls, settings: Mapping[str, Any], arrays: dict[str, Any]) -> Verdict:
         """The verdict of a record; an error says what is wrong with another one."""
-        fault = verdict_fault(settings, arrays)
-        if fault is not None:
-            raise DataError(fault)
-        return cls({name: arrays[f"values.{name}"] for name in settings["metrics"]}, arrays["scores"])
+        names: Any = settings.get("metrics")
+        named = isinstance(names, list) and names and all(isinstance(name, str) for name in names)
+        _demand(named, "'metrics' is not a list of names")
+        for name in ("scores", *(f"values.{name}" for name in names)):
+            array = arrays.get(name)
+            vector = array is not None and array.ndim == 1 and array.dtype == np.float64
+            _demand(vector, f"it has no vector of numbers {name!r}")
+        values = {name: arrays[f"values.{name}"] for name in names}
+        lengths = set(map(len, values.values()))
+        _demand(len(lengths) == 1, "its metrics have values for different numbers of queries")
+        return cls(values, arrays["scores"])
 
 
 @dataclass(frozen=True)
@@ -188,6 +150,19 @@ class Failed:
 
     error: str
     worker_lost: bool = False
+
+
+Result: TypeAlias = Trial | Verdict | Failed
+
+
+def _demand(holds: Any, otherwise: str) -> None:
+    """What a record must be; else the error says what it is."""
+    if not holds:
+        raise DataError(otherwise)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_better(value: float, than: float, metric: str) -> bool:
@@ -228,43 +203,43 @@ class Bench:
     def _fit(self, task: Fit) -> Trial:
         setup = self.setup
         train, valid, test = self.parts(task.fold)
-        if not isinstance(task.system, str):
-            return self._fit_estimator(task.system, train, valid, test)
-        ranker = complete(task.system, **{"metric": setup.tune_on, "random_state": setup.seed, **task.settings})
         part = train if task.share >= 1.0 else _share(train, task.share, setup.seed)
-        start = time.perf_counter()
-        ranker.fit(part, valid=valid)
+        if isinstance(task.system, str):
+            ranker = complete(task.system, **{"metric": setup.tune_on, "random_state": setup.seed, **task.settings})
+            start = time.perf_counter()
+            fitted = ranker.fit(part, valid=valid)
+        else:
+            start = time.perf_counter()
+            fitted = fit_estimator(task.system, part, valid)
         seconds = time.perf_counter() - start
-        value = _own_estimate(ranker.history_)
+        history = fitted.history_ if isinstance(fitted, Ranker) else {}
+        value = _own_estimate(history)
         if value is None:
-            value = evaluate_rows(ranker, valid, [setup.tune_on], **setup.conventions).means[get(setup.tune_on).name]
-        return Trial(value, seconds, ranker.history_, packed(ranker))
-
-    def _fit_estimator(self, estimator: Any, train: Groups, valid: Groups, test: Groups) -> Trial:
-        """Any estimator; where no file can hold it, the scores of the test queries are kept in its place."""
-        setup, start = self.setup, time.perf_counter()
-        fitted = fit_estimator(estimator, train, valid)
-        seconds = time.perf_counter() - start
-        scores = predict_scores(fitted, valid)
-        value = evaluate_rows(scores, valid, [setup.tune_on], **setup.conventions).means[get(setup.tune_on).name]
-        history = getattr(fitted, "history_", {})
-        try:
-            model = packed(fitted) if isinstance(fitted, Ranker) else None
-        except SettingError:  # a part of one's own that is not registered: the fit is good, only no file can hold it
-            model = None
-        return Trial(value, seconds, history, model or ({SCORES_ONLY: True}, {"scores": predict_scores(fitted, test)}))
+            judged = fitted if isinstance(fitted, Ranker) else predict_scores(fitted, valid)
+            value = evaluate_rows(judged, valid, [setup.tune_on], **setup.conventions).means[get(setup.tune_on).name]
+        return Trial(value, seconds, history, _kept(fitted, test))
 
     def _judge(self, task: Judge) -> Verdict:
         test = self.parts(task.fold)[2]
         if SCORES_ONLY in task.model[0]:
             scores = task.model[1]["scores"]
-            return Verdict(
-                evaluate_rows(scores, test, list(self.setup.metrics), **self.setup.conventions).values, scores
-            )
-        ranker = unpacked(task.model)
-        scored = _Scored(ranker, ranker.predict(test))
-        result = evaluate_rows(scored, test, list(self.setup.metrics), **self.setup.conventions)
-        return Verdict(dict(result.values), scored.scores)
+            judged: Any = scores
+        else:
+            ranker = unpacked(task.model)
+            scores = ranker.predict(test)
+            judged = _Scored(ranker, scores)
+        result = evaluate_rows(judged, test, list(self.setup.metrics), **self.setup.conventions)
+        return Verdict(dict(result.values), scores)
+
+
+def _kept(fitted: Any, test: Groups) -> Packed:
+    """A model for its file; where no file can hold it, the scores of the test queries in its place."""
+    try:
+        if isinstance(fitted, Ranker):
+            return packed(fitted)
+    except SettingError:  # a part of one's own that is not registered: the fit is good, only no file can hold it
+        pass
+    return {SCORES_ONLY: True}, {"scores": predict_scores(fitted, test)}
 
 
 @dataclass(frozen=True)
@@ -297,7 +272,7 @@ def _share(train: Groups, share: float, seed: int) -> Groups:
     return train.take(np.sort(order[:count]))
 
 
-def attempt(bench: Bench, task: Task) -> Trial | Verdict | Failed:
+def attempt(bench: Bench, task: Task) -> Result:
     """Do a piece of work; what a user's data or settings bring an engine to refuse is a result, too.
 
     Anything else is a defect of luce, which ends this process: beside workers of their own, only itself.
@@ -320,77 +295,3 @@ def sentence(error: BaseException) -> str:
     """An error in one line."""
     text = " ".join(str(error).split())
     return text if isinstance(error, LuceError) else f"{type(error).__name__}: {text}".rstrip(": ")
-
-
-@dataclass
-class ModelTally:
-    """One model: fits that are done, failed, taken from an earlier run, and to be done in all."""
-
-    total: int = 0
-    done: int = 0
-    kept: int = 0
-    failed: int = 0
-    seconds: float = 0.0
-    best: float | None = None
-    """The best validation value of a fit so far, over all folds."""
-    best_on: str = ""
-    fold: str = ""
-    """The fold that was begun last."""
-    error: str = ""
-
-    @property
-    def left(self) -> int:
-        """Fits that are still to come."""
-        return self.total - self.done - self.kept - self.failed
-
-
-@dataclass
-class Tally:
-    """All models of an experiment, updated as results come in."""
-
-    metric: str
-    jobs: int = 1
-    models: dict[str, ModelTally] = field(default_factory=dict)
-
-    @property
-    def total(self) -> int:
-        """Fits of all models."""
-        return sum(model.total for model in self.models.values())
-
-    @property
-    def left(self) -> int:
-        """Fits of all models that are still to come."""
-        return sum(model.left for model in self.models.values())
-
-    def seconds_left(self, name: str | None = None) -> float | None:
-        """An estimate for one model, or all: fits that are left, at the mean time of those that are done."""
-        done = sum(model.done for model in self.models.values())
-        if not done:
-            return None
-        usual = sum(model.seconds for model in self.models.values()) / done
-        chosen = list(self.models.values()) if name is None else [self.models[name]]
-        work = sum(model.left * (model.seconds / model.done if model.done else usual) for model in chosen)
-        return work / max(1, min(self.jobs, sum(model.left for model in chosen)))
-
-    def expect(self, model: str, fits: int) -> None:
-        """So many fits of a model will come."""
-        self.models.setdefault(model, ModelTally()).total += fits
-
-    def note(self, model: str, fold: str, result: Trial | Failed, *, kept: bool = False) -> None:
-        """A fit has ended, now or in an earlier run."""
-        row = self.models[model]
-        if isinstance(result, Failed):
-            row.failed += 1
-            row.error = result.error
-            return
-        if kept:
-            row.kept += 1
-        else:
-            row.done += 1
-            row.seconds += result.seconds
-        if row.best is None or is_better(result.validation, row.best, self.metric):
-            row.best, row.best_on = result.validation, fold
-
-
-Watch = Callable[[Tally, str, str, Any], None]
-"""Told of (tally, model, fold, result): None at the start of a fit, then its result, last the outcome of the fold."""

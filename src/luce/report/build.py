@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -37,6 +36,7 @@ from luce.report.pool import (
     judged_features,
     read_reported_run,
 )
+from luce.result import plain
 from luce.storage import atomic_write, check_output
 from luce.types import Progress
 
@@ -183,26 +183,15 @@ def _about(source: ReportedRun, title: str | None) -> dict[str, Any]:
         "models": pool.models,
         "folds": pool.folds,
         "metrics": pool.metrics,
-        "leaderboard": _plain(results["leaderboard"]),
+        "leaderboard": plain(results["leaderboard"]),
         "lower_is_better": [name for name in pool.metrics if not get(name).greater_is_better],
-        "statistics": _plain(results.get("statistics", [])),
-        "fits": _plain([fit for fit in results["folds"] if fit["model"] in pool.models]),
-        "failures": _plain(results.get("failures", [])),
-        "failed": _plain(results.get("failed_models", {})),
-        "settings": _plain(results["settings"]),
-        "card": _plain(results["data"]),
+        "statistics": plain(results.get("statistics", [])),
+        "fits": plain([fit for fit in results["folds"] if fit["model"] in pool.models]),
+        "failures": plain(results.get("failures", [])),
+        "failed": plain(results.get("failed_models", {})),
+        "settings": plain(results["settings"]),
+        "card": plain(results["data"]),
     }
-
-
-def _plain(value: Any) -> Any:
-    """A value of the results as JSON takes it: no NaN, no infinity."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return value
 
 
 MOST_VALUES = 1_000_000

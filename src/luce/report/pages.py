@@ -20,6 +20,7 @@ from luce.data.text_files import read_text
 from luce.errors import DataError, ParseError
 from luce.ranker import Ranker
 from luce.report.build import content_policy
+from luce.result import Result, Sheet, sheet_of
 from luce.storage import atomic_write, check_output
 from luce.types import FloatArray
 
@@ -115,11 +116,12 @@ def _line(board: History, name: str) -> dict[str, Any]:
 
 MOVED, FAR = 0.1, 0.25
 """Stability indices above which a column has moved, and moved far, by common practice."""
+_GAPS = ("missing", "missing_in_training")
 _SPANS = 12
 
 
 @dataclass(frozen=True)
-class Monitored:
+class Monitored(Result):
     """What a log of requests says: counts of the profile's bins, for all and for spans of time."""
 
     profile: Profile
@@ -135,7 +137,7 @@ class Monitored:
     torn: int = 0
     """Last lines of logs that end in the middle, as where the service was killed or the disk was full: left out."""
 
-    def columns(self) -> list[dict[str, Any]]:
+    def moved(self) -> list[dict[str, Any]]:
         """A record for every column, the one that moved most first."""
         gaps = [self.profile.column_shares(j)[-1] for j in range(self.profile.n_columns)]
         found = []
@@ -151,6 +153,24 @@ class Monitored:
         result: FloatArray = counts / max(counts.sum(), 1.0)
         return result
 
+    def sheets(self) -> list[Sheet]:
+        """The twenty columns that moved most."""
+        header = ["column", "stability index", "distance", "missing", "in training", ""]
+        rows = [
+            [row["column"], row["psi"], row["ks"], *(f"{row[gap]:.1%}" for gap in _GAPS), row["verdict"]]
+            for row in self.moved()[:20]
+        ]
+        first, last = map(_when, self.times)
+        title = f"{self.requests:,} requests, {self.documents:,} documents, {first} to {last}"
+        return [sheet_of(title, header, rows)]
+
+    @property
+    def lines(self) -> list[str]:
+        """What was left out."""
+        others = f"{self.others:,} requests of other versions were left out; --all-versions counts them."
+        torn = f"{self.torn:,} lines end in the middle, at the end of a log, and were left out."
+        return [*([others] if self.others else []), *([torn] if self.torn else [])]
+
     def as_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
         return {
@@ -161,7 +181,7 @@ class Monitored:
             "first": _when(self.times[0]),
             "last": _when(self.times[1]),
             "training_documents": self.profile.documents,
-            "columns": self.columns(),
+            "columns": self.moved(),
             "score_by_time": [
                 {"from": _when(at), "psi": self.profile.drift(counts)[-1].psi} for at, counts in self.spans
             ],

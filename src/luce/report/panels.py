@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from luce.auto.plan import as_rows
-from luce.losses.pairwise import Davidson, LinkedLoss
+from luce.losses.pairwise import LinkedLoss
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.probabilities import pair_probabilities
@@ -265,27 +264,12 @@ def _pairs_of(pool: Pool, model: int, query: int, ranker: Ranker, rng: np.random
     first, second = np.triu_indices(len(rows), 1)
     swap = rng.random(len(first)) < 0.5
     first, second = np.where(swap, second, first), np.where(swap, first, second)
-    tie, before, after = _chances(ranker, scores, first, second, rng)
+    chances = pair_probabilities(ranker.trained_loss, scores, rng, DRAWS, ranker.sizes_)
+    tie, before, after = chances.tie[first, second], chances.before[first, second], chances.before[second, first]
     either = before + after
     better = np.divide(before, either, out=np.full(len(first), 0.5), where=either > 0)
     weight = np.full(len(first), 1.0 / len(first))
     return _Pairs(np.clip(tie, 0, 1), np.clip(better, 0, 1), np.sign(grades[first] - grades[second]), weight)
-
-
-def _chances(
-    ranker: Ranker, scores: FloatArray, first: IntArray, second: IntArray, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """For each pair the chances of a tie, of the first document, and of the second."""
-    loss, difference = ranker.trained_loss, scores[first] - scores[second]
-    if isinstance(loss, PlackettLuce):
-        before = expit(difference)
-        return np.zeros(len(first)), before, 1.0 - before
-    if isinstance(loss, Davidson):
-        return loss.chances(scores[first], scores[second])
-    if isinstance(loss, LinkedLoss):
-        return loss.tie_probability(difference), loss.pair_probability(difference), loss.pair_probability(-difference)
-    chances = pair_probabilities(loss, scores, rng, DRAWS, ranker.sizes_)
-    return chances.tie[first, second], chances.before[first, second], chances.before[second, first]
 
 
 def _curve(probability: FloatArray, outcome: Any, weight: FloatArray) -> dict[str, Any]:

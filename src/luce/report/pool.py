@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from luce.errors import DataError, LuceError
@@ -74,7 +75,8 @@ def pool_queries(models: list[str], folds: list[str], metrics: list[str], scores
     if not models:
         raise DataError("No model of the run came through on all folds, so there is nothing to report.")
     model, fold = _codes(scores, "model", models), _codes(scores, "fold", folds)
-    query, names = _coded(scores, "query")
+    names = pc.unique(scores["query"].cast(pa.string())).to_pylist()
+    query = _codes(scores, "query", names)
     rows_of = [[np.flatnonzero((fold == f) & (model == m)) for m in range(len(models))] for f in range(len(folds))]
     for f, members in enumerate(rows_of):
         for m, members_of in enumerate(members):
@@ -107,12 +109,8 @@ def pool_queries(models: list[str], folds: list[str], metrics: list[str], scores
 def _values(
     models: list[str], folds: list[str], metrics: list[str], rows: pa.Table, names: list[str], index: IntArray
 ) -> FloatArray:
-    model, fold, metric = (
-        _codes(rows, name, known) for name, known in (("model", models), ("fold", folds), ("metric", metrics))
-    )
-    code, own = _coded(rows, "query")
-    place = {name: i for i, name in enumerate(names)}
-    where = np.array([place.get(name, -1) for name in own], dtype=np.int64)[code]
+    model, fold, metric = _codes(rows, "model", models), _codes(rows, "fold", folds), _codes(rows, "metric", metrics)
+    where = _codes(rows, "query", names)
     known = (model >= 0) & (fold >= 0) & (metric >= 0) & (where >= 0)
     query = index[fold[known], where[known]]
     values = np.full((len(models), len(metrics), int(index.max()) + 1), np.nan)
@@ -120,20 +118,11 @@ def _values(
     return values
 
 
-def _coded(table: pa.Table, name: str) -> tuple[IntArray, list[str]]:
-    column = table[name].combine_chunks()
-    if not pa.types.is_dictionary(column.type):
-        column = column.cast(pa.string()).dictionary_encode()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.unify_dictionaries().combine_chunks()
-    return column.indices.to_numpy(zero_copy_only=False).astype(np.int64), list(map(str, column.dictionary.to_pylist()))
-
-
-def _codes(table: pa.Table, name: str, known: list[str]) -> IntArray:
+def _codes(table: pa.Table, name: str, known: Sequence[str]) -> IntArray:
     """Positions in `known`; -1 for anything else."""
-    codes, names = _coded(table, name)
-    place: dict[Any, int] = {text: i for i, text in enumerate(known)}
-    return np.array([place.get(text, -1) for text in names], dtype=np.int64)[codes]
+    places = pc.index_in(table[name].cast(pa.string()), pa.array(known, pa.string()))
+    codes: IntArray = pc.fill_null(places, -1).to_numpy().astype(np.int64)
+    return codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +165,7 @@ class ReportedRun:
 def read_reported_run(folder: str | Path) -> ReportedRun:
     """Read a run folder."""
     run = read_run(folder)
-    scores = run.table("scores", ["model", "fold", "query"])
-    rows = run.table("rows", ["model", "fold", "query", "metric"])
-    return ReportedRun(run, pool_queries(run.models, run.folds, run.metrics, scores, rows))
+    return ReportedRun(run, pool_queries(run.models, run.folds, run.metrics, run.scores, run.rows))
 
 
 def judged_features(source: ReportedRun, data: str | Path | None) -> tuple[NDArray[np.float32], tuple[str, ...]]:
@@ -210,7 +197,7 @@ MOST_BYTES = 10_500_000
 """Of all bundles together: 14 MB in base64, which leaves 1 MB for the page and its tables."""
 
 
-_CODES = {"u1": "u1", "u2": "u2", "u4": "u4", "i2": "i2", "i4": "i4", "f4": "f4", "f8": "f8"}
+_CODES = ("u1", "u2", "u4", "i2", "i4", "f4", "f8")
 
 
 class Blobs:
@@ -249,7 +236,9 @@ def pack(arrays: Mapping[str, NDArray[Any]]) -> tuple[list[list[Any]], bytes]:
     layout: list[list[Any]] = []
     parts = []
     for key, array in arrays.items():
-        code = _CODES[array.dtype.newbyteorder("<").str[1:]]
+        code = array.dtype.str[1:]
+        if code not in _CODES:
+            raise TypeError(f"a page reads no arrays of {array.dtype}")
         layout.append([key, code, list(array.shape)])
         parts.append(shuffled(array))
     return layout, b"".join(parts)

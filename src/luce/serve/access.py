@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
-import orjson
-
 from luce.errors import DataError, SettingError
+from luce.serve.errors import error_body
 from luce.serve.monitor import App, Receive, Scope, Send
 
 OPEN = ("/health",)
@@ -116,7 +115,7 @@ def _given(scope: Scope, header: bytes) -> list[bytes]:
 
 
 async def _refuse(send: Send, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
-    content = orjson.dumps({"error": {"code": code, "message": message}})
+    content = error_body(code, message)
     said = {"content-type": "application/json", "connection": "close", "content-length": str(len(content))}
     listed = [(name.encode(), value.encode()) for name, value in (said | dict(headers or {})).items()]
     await send({"type": "http.response.start", "status": status, "headers": listed})

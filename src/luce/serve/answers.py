@@ -48,20 +48,11 @@ Seen = Callable[[NDArray[np.float32], FloatArray], None]
 
 def answer(served: Served, ask: Ask, limits: Limits, seen: Seen | None = None) -> dict[str, object]:
     """The answer as plain values, in the shape of `RankAnswer`."""
-    if ask.pairs and len(ask.ids) > limits.pair_documents:
-        raise Refused(
-            413,
-            "too_many_documents",
-            f"Chances of pairs are given for at most {limits.pair_documents} documents and the request has "
-            f"{len(ask.ids)}; send fewer, or leave pairs out.",
-        )
-    if ask.top_k is not None and len(ask.ids) > limits.top_k_documents:
-        raise Refused(
-            413,
-            "too_many_documents",
-            f"Chances of the first k are given for at most {limits.top_k_documents} documents and the request has "
-            f"{len(ask.ids)}; send fewer, or leave top_k out.",
-        )
+    pairs, top_k = limits.pair_documents if ask.pairs else None, limits.top_k_documents if ask.top_k else None
+    for what, key, most in (("pairs", "pairs", pairs), ("the first k", "top_k", top_k)):
+        if most is not None and len(ask.ids) > most:
+            given = f"Chances of {what} are given for at most {most} documents and the request has {len(ask.ids)}"
+            raise Refused(413, "too_many_documents", f"{given}; send fewer, or leave {key} out.")
     try:
         return _answer(served, ask, seen)
     except LuceError as error:

@@ -16,23 +16,25 @@ import numpy as np
 import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse, RedirectResponse
 from numpy.typing import NDArray
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.staticfiles import StaticFiles
+from swagger_ui_bundle import swagger_ui_path
 
 from luce import __version__
 from luce.errors import LuceError
 from luce.serve.access import Addressed, Locked
 from luce.serve.answers import RankAnswer, answer
 from luce.serve.bodies import Bodies
-from luce.serve.errors import ErrorAnswer, Refused
+from luce.serve.errors import ErrorAnswer, Refused, error_body
 from luce.serve.monitor import Monitor, Watched
-from luce.serve.pages import add_pages
 from luce.serve.request_log import RequestLog
-from luce.serve.requests import parse
-from luce.serve.schema import RankRequest
+from luce.serve.requests import RankRequest, parse
 from luce.serve.settings import Limits
 from luce.serve.shelf import Served, Shelf
 from luce.serve.watch import Drifts, Shadow, Watch
@@ -214,7 +216,7 @@ def create_app(
     if metrics:
         _add_metrics(app, service)
     if docs:
-        add_pages(app)
+        _add_pages(app)
     _add_errors(app, "; GET /docs lists what there is" if docs else "")
     app.openapi = lambda: _describe(app)  # type: ignore[method-assign]
     return Watched(Addressed(app if token is None else Locked(app, token), hosts), service.monitor)
@@ -285,6 +287,25 @@ def _add_metrics(app: FastAPI, service: Service) -> None:
         return Response(service.monitor.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
+def _add_pages(app: FastAPI) -> None:
+    """`/docs`, by Swagger UI from files on this machine, so that no browser asks another one; and `/` leads there."""
+    app.mount("/assets", StaticFiles(directory=swagger_ui_path), name="assets")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return get_swagger_ui_html(
+            openapi_url="/openapi.json",
+            title="luce",
+            swagger_js_url="/assets/swagger-ui-bundle.js",
+            swagger_css_url="/assets/swagger-ui.css",
+            swagger_favicon_url="/assets/favicon-32x32.png",
+        )
+
+    @app.get("/", include_in_schema=False)
+    async def start() -> RedirectResponse:
+        return RedirectResponse("/docs")
+
+
 def _described(served: Served) -> Model:
     ranker = served.ranker
     return Model(
@@ -299,8 +320,7 @@ def _described(served: Served) -> Model:
 
 
 def _problem(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    content = orjson.dumps({"error": {"code": code, "message": message}})
-    return Response(content, status, headers=dict(headers or {}), media_type="application/json")
+    return Response(error_body(code, message), status, headers=dict(headers or {}), media_type="application/json")
 
 
 def _add_errors(app: FastAPI, hint: str) -> None:

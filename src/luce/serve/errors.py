@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 from pydantic import BaseModel
 
 
@@ -11,6 +12,11 @@ class Refused(Exception):
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
+
+
+def error_body(code: str, message: str) -> bytes:
+    """The body of an answer that is an error, as `ErrorAnswer` describes it."""
+    return orjson.dumps({"error": {"code": code, "message": message}})
 
 
 class Detail(BaseModel):

@@ -1,38 +1,69 @@
-"""How the bytes of a request become rows of features; `schema` describes what a client may ask.
+"""How the bytes of a request become rows of features: its form, as OpenAPI shows it, and what values mean to a model.
 
 Whatever is wrong is said at the first place, so that no body takes long to refuse. Rows that hold numbers alone, which
-nearly all do, become one array at once; the others are read item by item.
+nearly all do, become one array at once; texts and truth values of others are looked up first.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from luce.serve.errors import Refused
 from luce.serve.settings import Limits
-from luce.serve.words import Words, invalid, shown
 
 _LARGEST = float(np.finfo(np.float32).max)
 _NUMBERS = {float, int, type(None)}
-_KEYS = ("documents", "features", "ids", "top", "probabilities")
 _SIGNS = (b",", b":", b"[", b"{")
 _FEW = 100_000
 """So many values need no counting."""
+_LAST_DAY = 2_932_896
+"""9999-12-31."""
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)] | None
+Id = str | int
 
 
-class _Options(NamedTuple):
-    top: int | None
-    top_k: int | None
-    pairs: bool
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Document(_Strict):
+    """One document: a list of all its features in the order of the model, or an object of features by name."""
+
+    id: StrictStr | StrictInt | None = Field(
+        default=None, description="Name of the document; its position where there is none."
+    )
+    features: list[Number] | dict[str, Number | StrictStr | bool] = Field(
+        description="null is a missing value; a category is given by its name, a date as 2026-11-16."
+    )
+
+
+class WantedProbabilities(_Strict):
+    """Probabilities to answer with; the model's loss must be a likelihood that has them."""
+
+    top_k: int | None = Field(default=None, ge=1, description="Chance of being among the first k.")
+    pairs: bool = Field(default=False, description="Chances of every pair: better, tied.")
+
+
+class RankRequest(_Strict):
+    """Documents of one query, as `documents`, or as a matrix of `features` with `ids` beside it (quicker to read)."""
+
+    documents: list[Document] | None = None
+    features: list[list[Number]] | None = None
+    ids: list[StrictStr | StrictInt] | None = None
+    top: int | None = Field(default=None, ge=1, description="Answer with the best so many only.")
+    probabilities: WantedProbabilities = WantedProbabilities()
 
 
 @dataclass(frozen=True)
@@ -40,10 +71,53 @@ class Ask:
     """A request understood: one row of features a document, NaN where one is missing."""
 
     X: NDArray[np.float32]
-    ids: list[str | int]
+    ids: list[Id]
     top: int | None
     top_k: int | None
     pairs: bool
+
+
+class Words(NamedTuple):
+    """The features of a model, and what texts and truth values mean to it.
+
+    `codes` are those of categories, by feature and name; one that the model does not know has the code after the last.
+    `types` are those of the columns that the model was trained on: dates may then be texts, and booleans true or false.
+    """
+
+    names: Sequence[str]
+    codes: Mapping[str, Mapping[str, int]]
+    types: Mapping[str, str]
+
+    def number(self, value: str | bool, feature: str, document: Id) -> float:
+        """A category's code, a date in days since 1970-01-01 UTC, 0 or 1 for a truth value."""
+        type_ = self.types.get(feature, "number")
+        if isinstance(value, bool):
+            if type_ == "boolean":
+                return float(value)
+        elif feature in self.codes:
+            return self.codes[feature].get(value, len(self.codes[feature]))
+        elif type_ == "date":
+            return _days(value, feature, document)
+        wanted = {"boolean": "true or false", "date": "a date such as '2026-11-16'"}.get(type_, "a number")
+        raise _invalid(f"Document {document!r} has {_shown(value)} as feature {feature!r}; it must be {wanted}.")
+
+    def check_codes(self, rows: list[list[Any]], ids: list[Id]) -> None:
+        """Refuse a number for a category: it would be taken for a code, which nobody outside the model knows."""
+        for column, name in enumerate(self.names):
+            for document, row in zip(ids, rows, strict=True) if name in self.codes else ():
+                if type(row[column]) in (int, float):
+                    what = f"Document {document!r} has {row[column]:g} as feature {name!r}, a category"
+                    raise _invalid(f"{what}; give documents by name, and categories as text.")
+
+    def check_dates(self, rows: NDArray[np.float64], ids: list[Id]) -> None:
+        """Refuse days beyond the year 9999: such a number is a date without dashes, or counts seconds."""
+        for column, name in enumerate(self.names):
+            if self.types.get(name) == "date" and np.any(np.abs(rows[:, column]) > _LAST_DAY):
+                row = int(np.flatnonzero(np.abs(rows[:, column]) > _LAST_DAY)[0])
+                raise _invalid(
+                    f"Document {ids[row]!r} has {rows[row, column]:.15g} as feature {name!r}, a date; write it as "
+                    "'2026-11-16', or in days since 1970-01-01 UTC."
+                )
 
 
 def parse(
@@ -54,17 +128,14 @@ def parse(
     codes: Mapping[str, Mapping[str, int]] | None = None,
     types: Mapping[str, str] | None = None,
 ) -> Ask:
-    """Read a request for a model with features `names`; whatever is wrong raises `Refused`.
-
-    `codes` are those of categories, by feature and name; one that the model does not know has the code after the last.
-    `types` are those of the columns that the model was trained on: dates may then be texts, and booleans true or false.
-    """
-    words = Words(codes or {}, types or {})
+    """Read a request for a model with features `names`; whatever is wrong raises `Refused`."""
+    words = Words(names, codes or {}, types or {})
     _check_values(body, len(names), limits)
-    request = _object(_json(body))
+    request = _json(body)
     _check_keys(body, request)
     options = _options(request)
-    ids, rows = _rows(request, names, limits, words, any(word in body for word in (b"true", b"false", b"null")))
+    odd = any(word in body for word in (b"true", b"false", b"null"))
+    ids, rows = _rows(request, words, limits, odd)
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
         raise Refused(
@@ -73,7 +144,7 @@ def parse(
             f"Two documents have the id {twice!r}, and the answer names documents by it; give each its own, or leave "
             "all ids out.",
         )
-    words.check_dates(rows, ids, names)
+    words.check_dates(rows, ids)
     return Ask(_checked(rows, ids, names, takes_missing), ids, *options)
 
 
@@ -112,11 +183,14 @@ def _outside(text: bytes, signs: bytes) -> int:
     return count
 
 
-def _json(text: bytes) -> Any:
+def _json(text: bytes) -> dict[str, Any]:
     try:
-        return orjson.loads(text)
+        request = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise Refused(400, "invalid_json", f"The body is not JSON: {error}.") from None
+    if not isinstance(request, dict):
+        raise _invalid("The body must be a JSON object with `documents` or `features`.")
+    return request
 
 
 def _check_keys(text: bytes, request: Mapping[str, Any]) -> None:
@@ -147,114 +221,106 @@ def _pairs(value: Any) -> int:
     return count
 
 
-def _object(request: Any) -> dict[str, Any]:
-    if not isinstance(request, dict):
-        raise invalid("The body must be a JSON object with `documents` or `features`.")
-    return request
-
-
-def _options(request: Mapping[str, Any]) -> _Options:
-    """What is asked for beside the documents."""
-    _only(request, _KEYS, "The body")
+def _options(request: Mapping[str, Any]) -> tuple[int | None, int | None, bool]:
+    """What is asked for beside the documents: top, top_k and pairs."""
+    _only(request, RankRequest, "The body")
     wanted = request.get("probabilities", {})
     if not isinstance(wanted, dict):
-        raise invalid(f"probabilities is {shown(wanted)}; it must be an object with top_k or pairs.")
-    _only(wanted, ("top_k", "pairs"), "probabilities")
+        raise _invalid(f"probabilities is {_shown(wanted)}; it must be an object with top_k or pairs.")
+    _only(wanted, WantedProbabilities, "probabilities")
     top, top_k, pairs = request.get("top"), wanted.get("top_k"), wanted.get("pairs", False)
     for name, value in (("top", top), ("probabilities.top_k", top_k)):
         if value is not None and (type(value) is not int or value < 1):
-            raise invalid(f"{name} is {shown(value)}; it must be a whole number of at least 1.")
+            raise _invalid(f"{name} is {_shown(value)}; it must be a whole number of at least 1.")
     if type(pairs) is not bool:
-        raise invalid(f"probabilities.pairs is {shown(pairs)}; it must be true or false.")
-    return _Options(top, top_k, pairs)
+        raise _invalid(f"probabilities.pairs is {_shown(pairs)}; it must be true or false.")
+    return top, top_k, pairs
 
 
-def _only(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
-    unknown = next((key for key in given if key not in known), None)
+def _only(given: Mapping[str, Any], form: type[BaseModel], what: str) -> None:
+    unknown = next((key for key in given if key not in form.model_fields), None)
     if unknown is not None:
-        raise invalid(f"{what} has the key {shown(unknown)}, which is not known; there are {', '.join(known)}.")
+        known = ", ".join(form.model_fields)
+        raise _invalid(f"{what} has the key {_shown(unknown)}, which is not known; there are {known}.")
 
 
-def _rows(
-    request: Mapping[str, Any], names: Sequence[str], limits: Limits, words: Words, odd: bool
-) -> tuple[list[str | int], NDArray[np.float64]]:
-    """Ids and features of the documents."""
+def _rows(request: Mapping[str, Any], words: Words, limits: Limits, odd: bool) -> tuple[list[Id], NDArray[np.float64]]:
+    """Ids and features of the documents; `odd` says that there may be null or truth values among them."""
     documents, features = request.get("documents"), request.get("features")
     if (documents is None) == (features is None):
-        raise invalid("Give either documents, or features as a matrix; one of the two.")
-    listed = features if documents is None else documents
-    key = "features" if documents is None else "documents"
-    if not isinstance(listed, list):
-        raise invalid(f"{key} is {shown(listed)}; it must be a list.")
-    _check_count(len(listed), limits)
+        raise _invalid("Give either documents, or features as a matrix; one of the two.")
+    key, given = ("features", features) if documents is None else ("documents", documents)
+    if not isinstance(given, list):
+        raise _invalid(f"{key} is {_shown(given)}; it must be a list.")
+    _check_count(len(given), limits)
     if documents is None:
-        ids = _ids(request.get("ids"), len(listed))
+        ids = _ids(request.get("ids"), len(given))
     else:
         if request.get("ids") is not None:
-            raise invalid("ids go with a matrix of features; documents carry their own id.")
+            raise _invalid("ids go with a matrix of features; documents carry their own id.")
         ids = [_checked_document(document, i) for i, document in enumerate(documents)]
-        listed = [document["features"] for document in documents]
-    found = _at_once(listed, names, documents is not None, odd)
-    if found is not None:
-        for i in np.flatnonzero([len(row) < len(names) for row in listed])[:1]:
-            _check_named(listed[i], ids[i], names, limits)
-        words.check_codes(found, ids, names)
-        return ids, found
-    where = {name: i for i, name in enumerate(names)}
-    rows = np.full((len(listed), len(names)), np.nan)
-    for i, (row, document, values) in enumerate(zip(rows, ids, listed, strict=True)):
-        place = f"{key}.{i}" if documents is None else f"{key}.{i}.features"
-        if isinstance(values, dict) and documents is not None:
-            unknown = next((name for name in values if name not in where), None)
-            if unknown is not None:
-                raise Refused(
-                    422,
-                    "unknown_feature",
-                    f"Document {document!r} has a feature {shown(unknown)}, which the "
-                    "model does not know; GET /models lists its features.",
-                )
-            words.check_numbers(values, document)
-            said = {name: value for name, value in values.items() if type(value) in (str, bool)}
-            known = values | {name: words.number(value, name, document) for name, value in said.items()}
-            row[[where[name] for name in known]] = _floats(known.values(), place, list(known))
-            _check_named(values, document, names, limits)
-        elif not isinstance(values, list):
-            allowed = "a list of numbers" if documents is None else "a list of numbers or an object by name"
-            raise invalid(f"{place} is {shown(values)}; it must be {allowed}.")
-        elif len(values) != len(names):
-            raise _wrong_width(document, len(values), len(names))
-        else:
-            words.check_numbers(dict(zip(names, values, strict=True)), document)
-            row[:] = _floats(values, place, range(len(values)))
-    return ids, rows
+        given = [document["features"] for document in documents]
+    form = _Form(words, limits, key, documents is not None)
+    rows = list(form.in_order(given, ids))
+    words.check_codes(rows, ids)
+    found = _numbers(rows, odd or limits.missing_features)
+    if found is None:
+        found = _numbers([form.read(*row) for row in zip(range(len(ids)), given, rows, ids, strict=True)], True)
+        assert found is not None
+    return ids, found
 
 
-def _at_once(listed: list[Any], names: Sequence[str], by_name: bool, odd: bool) -> NDArray[np.float64] | None:
-    """All rows as one array; None unless all are lists of numbers and null, or objects of those with the same names.
+class _Form(NamedTuple):
+    """How the rows of a request stand: under which key, and whether features may be given by name."""
 
-    >>> _at_once([{"b": 1}, {"b": None}], ["a", "b"], True, True)
-    array([[nan,  1.],
-           [nan, nan]])
-    """
-    given = list(names)
-    if by_name and all(type(row) is dict for row in listed):
-        given = list(listed[0])
-        if not set(given) <= set(names) or any(row.keys() != listed[0].keys() for row in listed):
-            return None
-        listed = [[row[name] for name in given] for row in listed]
-    if any(type(row) is not list or len(row) != len(given) for row in listed):
-        return None
-    values = _numbers(listed, odd)
-    if values is None or given == list(names):
-        return values
-    where = {name: i for i, name in enumerate(names)}
-    rows = np.full((len(listed), len(names)), np.nan)
-    rows[:, [where[name] for name in given]] = values
-    return rows
+    words: Words
+    limits: Limits
+    key: str
+    by_name: bool
+
+    def in_order(self, given: list[Any], ids: list[Id]) -> Iterator[list[Any]]:
+        """The values of every row in the order of the model; null where a feature may be left out."""
+        names = self.words.names
+        known = set(names)
+        for i, (values, document) in enumerate(zip(given, ids, strict=True)):
+            if type(values) is dict and self.by_name:
+                if not values.keys() <= known:
+                    unknown = next(name for name in values if name not in known)
+                    raise Refused(
+                        422,
+                        "unknown_feature",
+                        f"Document {document!r} has a feature {_shown(unknown)}, which the model does not know; GET "
+                        "/models lists its features.",
+                    )
+                _check_named(values, document, names, self.limits)
+                yield list(map(values.get, names))
+            elif type(values) is not list:
+                allowed = "a list of numbers or an object by name" if self.by_name else "a list of numbers"
+                raise _invalid(f"{self._place(i)} is {_shown(values)}; it must be {allowed}.")
+            elif len(values) != len(names):
+                what = f"Document {document!r} has {len(values)} features and the model takes {len(names)}"
+                raise Refused(422, "wrong_number_of_features", f"{what}; GET /models lists them.")
+            else:
+                yield values
+
+    def read(self, i: int, given: Any, row: list[Any], document: Id) -> list[Any]:
+        """A row of numbers and null: what is given by name may be a text or a truth value."""
+        names = self.words.names
+        if type(given) is dict:
+            pairs = zip(row, names, strict=True)
+            row = [self.words.number(v, name, document) if type(v) in (str, bool) else v for v, name in pairs]
+        for key, value in enumerate(row):
+            if type(value) not in _NUMBERS:
+                place = names[key] if type(given) is dict else key
+                raise _invalid(f"{self._place(i)}.{place} is {_shown(value)}; it must be a number or null.")
+        return row
+
+    def _place(self, i: int) -> str:
+        return f"{self.key}.{i}.features" if self.by_name else f"{self.key}.{i}"
 
 
 def _numbers(rows: list[list[Any]], odd: bool) -> NDArray[np.float64] | None:
-    """Rows of numbers as an array, NaN for null; None where there is anything else, or a number beyond all range.
+    """Rows of numbers as an array, NaN for null; None where there is anything else.
 
     `odd` says that there may be null or truth values among them, which a plain array would not take, or take for 1.
     """
@@ -270,22 +336,22 @@ def _numbers(rows: list[list[Any]], odd: bool) -> NDArray[np.float64] | None:
         return None
 
 
-def _checked_document(document: Any, position: int) -> str | int:
+def _checked_document(document: Any, position: int) -> Id:
     """The name of a document that has the right keys."""
     if not isinstance(document, dict) or "features" not in document:
-        raise invalid(f"documents.{position} must be an object with features.")
-    _only(document, ("id", "features"), f"documents.{position}")
+        raise _invalid(f"documents.{position} must be an object with features.")
+    _only(document, Document, f"documents.{position}")
     name = document.get("id")
     return position if name is None else _checked_id(name, f"documents.{position}.id")
 
 
-def _checked_id(name: Any, place: str) -> str | int:
+def _checked_id(name: Any, place: str) -> Id:
     if type(name) is not str and type(name) is not int:
-        raise invalid(f"{place} is {shown(name)}; it must be a text or a whole number.")
+        raise _invalid(f"{place} is {_shown(name)}; it must be a text or a whole number.")
     return name
 
 
-def _check_named(given: Collection[str], document: str | int, names: Sequence[str], limits: Limits) -> None:
+def _check_named(given: Collection[str], document: Id, names: Sequence[str], limits: Limits) -> None:
     """Refuse a document that leaves out features, unless the service allows it: a typing error looks the same."""
     if limits.missing_features or len(given) >= len(names):
         return
@@ -298,16 +364,8 @@ def _check_named(given: Collection[str], document: str | int, names: Sequence[st
     )
 
 
-def _floats(values: Collection[Any], place: str, keys: Sequence[str | int]) -> list[float]:
-    """Numbers, NaN for null; an error names the first that is none."""
-    if not set(map(type, values)) <= _NUMBERS:
-        key, wrong = next((k, v) for k, v in zip(keys, values, strict=True) if type(v) not in _NUMBERS)
-        raise invalid(f"{place}.{key} is {shown(wrong)}; it must be a number or null.")
-    return [np.nan if value is None else value for value in values]
-
-
 def _checked(
-    rows: NDArray[np.float64], ids: Sequence[str | int], names: Sequence[str], takes_missing: bool
+    rows: NDArray[np.float64], ids: Sequence[Id], names: Sequence[str], takes_missing: bool
 ) -> NDArray[np.float32]:
     if not takes_missing and (missing := np.isnan(rows)).any():
         i, j = np.argwhere(missing)[0]
@@ -327,13 +385,13 @@ def _checked(
     return rows.astype(np.float32)
 
 
-def _ids(given: Any, count: int) -> list[str | int]:
+def _ids(given: Any, count: int) -> list[Id]:
     if given is None:
         return list(range(count))
     if not isinstance(given, list):
-        raise invalid(f"ids is {shown(given)}; it must be a list.")
+        raise _invalid(f"ids is {_shown(given)}; it must be a list.")
     if len(given) != count:
-        raise invalid(f"There are {len(given)} ids for {count} rows of features; give one each.")
+        raise _invalid(f"There are {len(given)} ids for {count} rows of features; give one each.")
     return [_checked_id(name, f"ids.{i}") for i, name in enumerate(given)]
 
 
@@ -348,9 +406,29 @@ def _check_count(count: int, limits: Limits) -> None:
         )
 
 
-def _wrong_width(document: str | int, given: int, expected: int) -> Refused:
-    return Refused(
-        422,
-        "wrong_number_of_features",
-        f"Document {document!r} has {given} features and the model takes {expected}; GET /models lists them.",
-    )
+def _days(text: str, feature: str, document: Id) -> float:
+    """Days since 1970-01-01 UTC, as dates are read from tables; a time without a zone is UTC.
+
+    >>> _days("1970-01-02", "day", 0), _days("1970-01-02T06:00:00+06:00", "day", 0)
+    (1.0, 1.0)
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise _invalid(
+            f"Document {document!r} has {_shown(text)} as feature {feature!r}, a date; write it as '2026-11-16', as "
+            "'2026-11-16T12:30:00Z', or in days since 1970-01-01 UTC."
+        ) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
+
+
+def _invalid(message: str) -> Refused:
+    """The answer to a request that is not as it must be."""
+    return Refused(422, "invalid_request", message)
+
+
+def _shown(value: Any) -> str:
+    """A value as JSON, its beginning where it is long."""
+    text = orjson.dumps(value).decode() if not isinstance(value, dict | list) else f"a {type(value).__name__}"
+    return text if len(text) <= 40 else text[:40] + "..."

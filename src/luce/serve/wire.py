@@ -19,10 +19,10 @@ import asyncio
 from typing import Any
 
 import httptools
-import orjson
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from luce.serve.errors import error_body
 from luce.serve.settings import Limits
 
 PIECE = 4096
@@ -302,7 +302,7 @@ class Guarded(HttpToolsProtocol):
         if self.pipeline or (under_way and cycle.response_started):
             self.drop()
             return
-        content = orjson.dumps({"error": {"code": code, "message": message}})
+        content = error_body(code, message)
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(content)
         self.transport.write(STATUS_LINE[status] + head + content)
         if under_way:

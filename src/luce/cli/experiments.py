@@ -1,0 +1,323 @@
+"""`luce compare` and `luce tune`: models tuned and tested alike, and the best settings of one as a command line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from luce.cli.common import CONVENTION, INTERRUPTED, Report, SeedOption, settings_from
+from luce.cli.data_options import FoldReading, say_columns
+from luce.cli.options import flag
+from luce.display import duration
+from luce.errors import LuceError, SettingError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from luce.experiments import Candidate, ModelComparison
+    from luce.experiments.desk import Tally, Watch
+    from luce.experiments.folds import Fold
+
+
+@contextmanager
+def _watching(report: Report, title: str) -> Iterator[Watch | None]:
+    """What an experiment tells of its progress is shown while the block runs."""
+    if report.quiet:
+        yield None
+    elif report.stderr.is_terminal:
+        from rich.live import Live
+
+        view = _LiveTable(title)
+        with Live(get_renderable=view.table, console=report.stderr, refresh_per_second=4, transient=True):
+            yield view.note
+    else:
+        yield _Lines(report).note
+
+
+class _LiveTable:
+    """A row a model: where it is, its best validation value so far, the time that is left."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.tally: Tally | None = None
+        self.since = time.monotonic()
+
+    def note(self, tally: Tally, model: str, fold: str, result: Any) -> None:
+        self.tally = tally
+
+    def table(self) -> Table:
+        from rich import box
+        from rich.markup import escape
+        from rich.table import Table
+
+        from luce.result import seen
+
+        tally, now = self.tally, duration(time.monotonic() - self.since)
+        if tally is None:
+            return Table(title=f"{escape(seen(self.title))}: reading the data, {now}", title_justify="left")
+        left = tally.seconds_left()
+        ending = "" if left is None else f", about {duration(left)} left"
+        title = f"{escape(seen(self.title))}: {tally.total - tally.left} of {tally.total} fits, {now}{ending}"
+        table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+        for name in ("model", "fold", "fits", f"best {tally.metric} so far", "time left"):
+            table.add_column(name, justify="left" if name in ("model", "fold") else "right")
+        for name, row in tally.models.items():
+            best = "" if row.best is None else f"{row.best:.4f}"
+            left = tally.seconds_left(name)
+            ending = "done" if row.left == 0 else "" if left is None else duration(left)
+            if row.failed:
+                ending += f" ({row.failed} failed: {_short(row.error)})"
+            cells = (name, row.fold, f"{row.total - row.left}/{row.total}", best, ending)
+            table.add_row(*(escape(seen(cell)) for cell in cells))
+        return table
+
+
+class _Lines:
+    """A line when a model has ended on a fold, or failed."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.failed: set[tuple[str, str, str]] = set()
+
+    def note(self, tally: Tally, model: str, fold: str, result: Any) -> None:
+        from luce.experiments.comparison import Outcome
+        from luce.experiments.search import Attempt
+        from luce.experiments.work import Failed
+        from luce.result import setting_text
+
+        if isinstance(result, Attempt):
+            if not result.error:
+                what = f"{tally.metric} {result.validation:.4f} on validation"
+                self.report.say(f"{model}: setting {result.number}, {what}, {setting_text(result.settings)}")
+        elif isinstance(result, Failed):
+            if (fold, model, result.error) not in self.failed:  # once, not for every setting
+                self.report.say(f"{fold}: {model} failed: {result.error}")
+            self.failed.add((fold, model, result.error))
+        elif isinstance(result, Outcome):
+            left = tally.seconds_left()
+            ending = "" if not left else f"; about {duration(left)} left"
+            chosen = setting_text(result.chosen)
+            what = f"{tally.metric} {result.validation:.4f} on validation with {chosen}"
+            self.report.say(f"{fold}: {model}, {what}{ending}")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where results go, the conventions of the metrics, how many fits run at a time, and the seed."""
+
+    out: Path | None = flag(None, "Folder for the results; the same call again goes on there.", "--out", "-o")
+    preset: str | None = flag(None, "Conventions of another tool, such as letor4.")
+    convention: list[str] | None = flag(None, CONVENTION, "--convention", "-c")
+    jobs: int | None = flag(None, "Fits at a time, each in a process of its own; default: as many as pay.", min=1)
+    seed: SeedOption = 0
+
+    def settings(self, data: Path, reading: dict[str, Any]) -> dict[str, Any]:
+        """As an experiment takes them; a folder that cannot be written is refused before any work."""
+        from luce.storage import make_folder
+
+        if self.out is not None:
+            make_folder(self.out)
+        notes = {"data": str(data.resolve()), "reading": reading}
+        return {"seed": self.seed, "jobs": self.jobs, "out": self.out, "notes": notes, **self.conventions}
+
+    @property
+    def conventions(self) -> dict[str, Any]:
+        """As they were given."""
+        return {**({"preset": self.preset} if self.preset else {}), **settings_from(self.convention)}
+
+    @contextmanager
+    def watched(self, report: Report, title: str) -> Iterator[Watch | None]:
+        """Show how far the work is; who presses Ctrl-C is told how to go on."""
+        try:
+            with _watching(report, title) as watch:
+                yield watch
+        except KeyboardInterrupt:
+            report.say(
+                "Interrupted. Nothing was kept: with --out FOLDER, the same command goes on from where it was."
+                if self.out is None
+                else f"Interrupted. What was finished is kept in {self.out / 'state'}: the same command goes on from "
+                "there."
+            )
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def _tell_folds(report: Report, found: Sequence[Fold]) -> None:
+    """What is to be known of the data of an experiment."""
+    for note in sorted({fold.note for fold in found if fold.note}):
+        report.say(f"Note: {note}.")
+    say_columns(report, found[0].load)
+
+
+def compare(
+    *,
+    data: Path = typer.Argument(..., help="A folder with Fold1..5 or train/vali/test files, or one file."),
+    models: str = typer.Option(
+        ..., help="Names of models, comma-separated (`luce info --models` lists them), or FILE.py:NAME of your own."
+    ),
+    metrics: str = typer.Option("ndcg@10,ndcg@1,map", help="Metrics to report, the first one leads."),
+    tune_on: str = typer.Option("ndcg@10", help="Metric on validation data that chooses the settings."),
+    baseline: str | None = typer.Option(
+        None, help="A model of the list to test all others against, beside the best one."
+    ),
+    folds: int = typer.Option(5, help="Number of folds, for a single file."),
+    running: Running,
+    read: FoldReading,
+    report: Report,
+) -> None:
+    """Compare models over folds, each tuned on validation data by its grid."""
+    from luce.experiments import compare as run
+    from luce.experiments import find_folds
+    from luce.experiments.run_folder import write_results
+
+    candidates = [_candidate(name) for name in _listed(models)]
+    if running.jobs is None and any(not isinstance(c.system or c.name, str) for c in candidates):
+        running = replace(running, jobs=1)  # an object of a file of the user's own need not reach other processes
+    if baseline is not None and baseline not in [candidate.name for candidate in candidates]:
+        raise SettingError(f"The baseline {baseline!r} is not among the models; give one of {models}.")
+    settings = running.settings(data, read.given())
+    found = find_folds(data, folds=folds, seed=running.seed, **read.given())
+    _tell_folds(report, found)
+    with running.watched(report, f"Comparing on {data.name}") as watch:
+        result = run(found, candidates, _listed(metrics), tune_on=tune_on, watch=watch, **settings)
+    if running.out is not None:
+        _tell_written(report, write_results(result, running.out, baseline=baseline))
+    _show_comparison(report, result, baseline)
+
+
+def _candidate(name: str) -> Candidate:
+    """A model by name, or FILE.py:NAME, an estimator of a file of the user's own."""
+    from luce.experiments.estimators import from_file
+    from luce.experiments.models import candidate_of
+
+    return candidate_of(*from_file(name)) if ".py:" in name else candidate_of(name, name)
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _show_comparison(report: Report, result: ModelComparison, baseline: str | None) -> None:
+    from luce.experiments.comparison import statistics_sheet
+
+    failed = result.failed
+    if not result.models:
+        first = next(iter(failed.items()))
+        raise LuceError(f"No model could be fitted on all folds; the first one, {first[0]}, failed with: {first[1]}")
+    if baseline in failed:
+        report.say(f"Note: the baseline {baseline} failed, so that nothing is tested against it.")
+        baseline = None
+    against = [] if baseline is None else result.statistics(baseline)
+    report.show(result, result.as_dict(baseline), more=[statistics_sheet(against)] if against else [])
+
+
+@dataclass(frozen=True)
+class _Searching:
+    """How settings are sought."""
+
+    trials: int = flag(30, "Settings to try; the first one is the model as it is.", min=1)
+    search: str = flag("random", "random, or halving: bad settings leave on small parts.")
+    eta: int = flag(3, "Halving: one of so many settings goes on.", min=2)
+    fix: list[str] | None = flag(
+        None, "A setting to hold: max_iter=200, scorer.num_leaves=8 or loss.k=5; may be repeated."
+    )
+    metric: str = flag("ndcg@10", "Metric on validation data.")
+
+
+def tune(
+    *,
+    data: Path = typer.Argument(..., help="A training file, or a folder with train and vali files or Fold1..5."),
+    model: str | None = typer.Option(
+        None, help="Name of the model; `luce info --models` lists them.", show_default=False
+    ),
+    surrogate: bool = typer.Option(
+        False, "--surrogate", help="Instead: the weights of `ndcg_mix`, the best surrogate of NDCG."
+    ),
+    valid: Path | None = typer.Option(None, help="Validation data, for a single training file."),
+    searching: _Searching,
+    running: Running,
+    read: FoldReading,
+    report: Report,
+) -> None:
+    """Search a model's own space of settings and print the best ones as a command line."""
+    from luce.experiments.folds import find_splits
+    from luce.experiments.search import train_command, write_tuning
+    from luce.experiments.search import tune as run
+    from luce.experiments.spaces import space_of, without
+    from luce.systems import model as complete
+
+    if surrogate == (model is not None):
+        raise SettingError("Give --model NAME for its settings, or --surrogate for the best surrogate, one of the two.")
+    fixed = _nested(settings_from(searching.fix))
+    space = {} if model is None else without(space_of(model), fixed)
+    if model is not None:
+        complete(model, **fixed).parts()  # what the model does not take is refused before any fit
+    settings = running.settings(data, read.given())
+    found = find_splits(data, valid=valid, seed=running.seed, **read.given())
+    _tell_folds(report, found)
+    if model is None:
+        _tune_surrogate(report, found, searching, running, fixed)
+        return
+    sought = {name: value for name, value in vars(searching).items() if name != "fix"}
+    with running.watched(report, f"Tuning {model} on {data.name}") as watch:
+        result = run(found, model, **sought, space=space, fixed=fixed, watch=watch, **settings)
+    command = train_command(result, found[0])
+    if running.out is not None:
+        _tell_written(report, write_tuning(result, running.out, command))
+    report.show(result, result.as_dict(command))
+    if not report.as_json:
+        many = f"The best settings, trained on the first of {len(found)} folds:"
+        report.say("The best model again:" if len(found) == 1 else many)
+        report.result(command)
+
+
+def _nested(settings: dict[str, Any]) -> dict[str, Any]:
+    """`scorer.NAME` as `scorer__NAME`, and so for the other parts."""
+    return {place.replace(".", "__", 1): value for place, value in settings.items()}
+
+
+def _tune_surrogate(
+    report: Report, folds: list[Fold], searching: _Searching, running: Running, fixed: dict[str, Any]
+) -> None:
+    """Search on every fold, show the weights and the best of what was visited, and write all of it.
+
+    `fixed` holds settings of the ranker, those of its parts as `loss__NAME` and `scorer__NAME`.
+    """
+    from luce.experiments.state import safe_name
+    from luce.experiments.surrogate import Surrogate, best_surrogate, surrogate_sheets, write_surrogates
+    from luce.ranker import Ranker
+
+    if running.conventions:
+        raise SettingError("--surrogate judges by luce's own conventions; leave --preset and --convention out.")
+    known = set(Ranker().get_params(deep=False)) - {"loss", "metric", "random_state", "checkpoint"}
+    for name in fixed:
+        if name not in known and "__" not in name:
+            raise SettingError(f"--fix {name}: --surrogate can hold {', '.join(sorted(known))}.")
+    found: dict[str, Surrogate] = {}
+    sought = {"evaluations": searching.trials, "metric": searching.metric, "random_state": running.seed, **fixed}
+    for fold in folds:
+        train, valid, _ = fold.load()
+        keep = None if running.out is None else running.out / "search" / safe_name(fold.name)
+        with report.progress(f"Best surrogate, {fold.name}") as told:
+            found[fold.name] = best_surrogate(train, valid, checkpoint=keep, progress=told, **sought)
+    if running.out is not None:
+        _tell_written(report, write_surrogates(found, running.out))
+    machine: dict[str, Any] = {
+        name: {"alpha": s.alpha, s.metric: s.value, "iterations": s.iterations, "surface": s.surface}
+        for name, s in found.items()
+    }
+    report.result(surrogate_sheets(found), machine)
+
+
+def _tell_written(report: Report, paths: list[Path]) -> None:
+    for path in paths:
+        report.say(f"Wrote {path}.")
