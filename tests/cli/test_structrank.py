@@ -91,12 +91,13 @@ def test_bad_settings_end_with_one_sentence(call, folder, tmp_path, arguments, s
 
 
 @pytest.mark.filterwarnings("ignore:Preferences run in a circle:luce.errors.LuceWarning")
-def test_circles_and_missing_grades_are_refused(call, folder, tmp_path):
+def test_circles_are_refused_and_grades_may_be_missing(call, folder, tmp_path):
     shared = ["train", folder / "flat.txt", "--out", tmp_path / "x.luce", "--comparisons"]
     circle = call(*shared, folder / "circle.csv", "--loss", "cdn", "--loss-setting", "acyclic=true")
     query = luce.read(folder / "flat.txt").query_ids[0]
     assert_refused(circle, f"Query '{query}': the order graph runs in a circle through documents 'r0', 'r1', 'r2' (")
-    assert_refused(call(*shared, folder / "chain.csv", "--model", "structrank"), "are all equal")
+    code, _, error = call(*shared, folder / "chain.csv", "--model", "structrank")  # references from the pairs alone
+    assert code == 0, error
 
 
 def assert_refused(result, says) -> None:

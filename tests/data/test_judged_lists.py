@@ -24,12 +24,33 @@ def test_grades_are_positions(data):
     judged = judged_lists(data, LISTS)
     assert judged.offsets.tolist() == [0, 3, 7, 9]
     assert judged.query_ids.tolist() == [1, 1, 2]
-    assert judged.rows.tolist() == [2, 0, 1, 0, 1, 2, 3, 4, 5]  # an open list judges what it names
-    assert judged.y.tolist() == [2, 1, 1, 1, 0, 0, 2, 2, 1]
+    assert judged.rows.tolist() == [0, 1, 2, 0, 1, 2, 3, 4, 5]  # an open list judges what it names
+    assert judged.y.tolist() == [1, 1, 2, 1, 0, 0, 2, 2, 1]
     groups = judged.groups(data)
     assert groups.X[:, 0].tolist() == judged.rows.tolist()
-    with pytest.raises(DataError, match="hold no ordered list"):
-        judged_lists(data, luce.Comparisons.from_pairs(wins=[(0, 1)]))
+    with pytest.raises(DataError, match="hold neither a list nor a pair"):
+        judged_lists(data, luce.Comparisons())
+
+
+def test_pairs_judge(data):
+    """Every pair is judged, and a query has the weighted mean over its preferences."""
+    pairs = luce.Comparisons(wins=[(1, 0), (0, 2), (4, 5)], ties=[(2, 3)], win_weight=np.array([3.0, 1.0, 1.0]))
+    judged = judged_lists(data, pairs)
+    assert judged.rows.tolist() == [0, 1, 0, 2, 2, 3, 4, 5]
+    assert judged.y.tolist() == [1, 2, 2, 1, 1, 1, 2, 1]
+    found = luce.evaluate(np.array([0.0, 1, 1, 2, 5, 5]), data, comparisons=pairs)
+    assert found.query_ids.tolist() == [1, 2]
+    assert found.values["pairwise_accuracy"].tolist() == [0.75, 0.5]
+    model = luce.Ranker("davidson").fit(data, comparisons=pairs)
+    chances = model.pairs(data)
+    expected = [
+        (3 * np.log(chances[0].before[1, 0]) + np.log(chances[0].before[0, 2]) + np.log(chances[0].tie[2, 3])) / 5,
+        np.log(chances[1].before[0, 1]),
+    ]
+    known = luce.evaluate(model, data, ["pairwise_accuracy", "log_likelihood"], comparisons=pairs)
+    np.testing.assert_allclose(known.values["log_likelihood"], expected, rtol=1e-12)
+    with pytest.raises(SettingError, match="ndcg@10 judges rankings; pairs have pairwise_accuracy"):
+        luce.evaluate(model, data, ["ndcg@10"], comparisons=pairs)
 
 
 def test_grades_for_scorers(data):
@@ -55,7 +76,8 @@ def test_metrics_on_lists(data):
 @pytest.mark.parametrize("name", ["topk_listmle", "hom_og"])
 def test_likelihood_of_lists(data, name):
     lists = luce.Comparisons.from_orders([[4], [3, 0]], top=True)
-    model = luce.Ranker(name, loss__k=None).fit(data, comparisons=lists)
+    normalised = {"loss__normalised": True} if name == "hom_og" else {}
+    model = luce.Ranker(name, loss__k=None, **normalised).fit(data, comparisons=lists)
     scores = model.predict(data)
     found = luce.evaluate(model, data, ["log_likelihood", "kappa_err"], comparisons=lists).values["log_likelihood"]
     loss = luce.losses.get(name, k=None)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 import luce
 from luce.errors import DataError, ParseError, SettingError
@@ -77,12 +80,50 @@ def test_bad_k(tmp_path, data, k):
         luce.read_orders(write(tmp_path / "o", "a: x\n"), data, k=k)
 
 
-def test_k_longer_than_a_list(tmp_path, data):
-    path = write(tmp_path / "o", "a: x > y > z\nb: x\n")
-    with pytest.raises(ParseError, match=r"line 2: the list of query 'b' names 1 documents, fewer than k = 2"):
-        luce.read_orders(path, data, k=2)
+def test_k_caps_lists(tmp_path, data):
+    path = write(tmp_path / "o", "# by two judges\na: x > y > z\n  # the second\nb: x\n")
+    assert lists(luce.read_orders(path, data, k=2)) == [[0, 1], [3]]
     whole = write(tmp_path / "w", "a: x > y > z\n")
-    assert lists(luce.read_orders(whole, data, k=10)) == [[0, 1, 2]]  # the whole query is on it
+    assert lists(luce.read_orders(whole, data, k=10)) == [[0, 1, 2]]
+
+
+LONG = {
+    "query": ["a", "a", "a", "a", "b"],
+    "judge": ["u", "u", "v", "v", "u"],
+    "document": ["y", "x", "z", "x", "x"],
+    "rank": [1, 2, 1, 1, 1],
+}
+
+
+def test_tables_of_lists(tmp_path, data):
+    """Long, a row a document of a judge, and wide, a row a list; as CSV, Parquet, frames and mappings."""
+    found = luce.read_orders(LONG, data)
+    assert lists(found) == [[1, 0], [2, 0], [3]]
+    assert found.order_tied.tolist() == [False, False, False, True, False]
+    wide = {"query": ["a", "b"], "rank1": ["z", "x"], "rank2": ["y", None], "weight": [2.0, 1.0]}
+    found = luce.read_orders(wide, data, top=False)
+    assert lists(found) == [[2, 1], [3]]
+    assert found.list_weight.tolist() == [2.0, 1.0]
+    pq.write_table(pa.table(LONG), tmp_path / "l.parquet")
+    csv.write_csv(pa.table(LONG), tmp_path / "l.csv")
+    for source in (tmp_path / "l.parquet", tmp_path / "l.csv", pa.table(LONG)):
+        assert lists(luce.read_orders(source, data)) == [[1, 0], [2, 0], [3]]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"query": ["a"], "document": ["x"]}, "needed are query, document, rank, or query, rank1"),
+        ({**LONG, "document": ["x", "x", "z", "x", "x"]}, "Row 1: document 'x' stands twice in a list of query 'a'"),
+        ({**LONG, "weight": [1.0, 2.0, 1.0, 1.0, 1.0]}, "the weight of a list of query 'a' must be one number above 0"),
+        ({"query": ["a"], "rank1": [None], "rank2": ["x"]}, "Row 0: the list of query 'a' is .* name documents from"),
+        ({"query": ["a"], "rank1": ["w"]}, "document 'w' is not in query 'a' of the data"),
+        ({"query": ["c"], "rank1": ["w"]}, "query 'c' is not in the data; .*--missing-documents skip"),
+    ],
+)
+def test_bad_tables_of_lists(data, table, message):
+    with pytest.raises(DataError, match=message):
+        luce.read_orders(table, data)
 
 
 def test_ties_in_a_run(tmp_path, data):

@@ -415,10 +415,16 @@ def test_open_lists_leave_out_what_they_do_not_name():
     assert (grad[[0, 2, 5]] == 0).all()
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_k_caps_lists_of_mixed_length(name):
+    short, scores = Comparisons.from_orders([[0, 1], [4, 5, 3]], top=True), np.random.default_rng(0).normal(size=7)
+    capped = luce.losses.get(name, k=3).value_and_grad(scores, short, [0, 3, 7])
+    whole = luce.losses.get(name, k=None).value_and_grad(scores, short, [0, 3, 7])
+    assert capped[0] == pytest.approx(whole[0], rel=1e-12)
+    np.testing.assert_allclose(capped[1], whole[1], rtol=1e-10, atol=1e-12)
+
+
 def test_lists_that_do_not_fit():
-    short = Comparisons.from_orders([[0, 1], [4, 5, 3]], top=True)
-    with pytest.raises(DataError, match=r"Query 0 .*k = 3, but its list names 2 of 3 documents"):
-        luce.losses.get("hom_gg", k=3).value_and_grad(np.zeros(7), short, [0, 3, 7])
     with pytest.raises(SettingError, match="pairs"):
         luce.losses.get("hom_gg").value_and_grad(np.zeros(2), Comparisons.from_pairs(wins=[(0, 1)]))
 

@@ -353,7 +353,7 @@ def test_slow_work_is_given_up_and_the_service_goes_on(models, rows, monkeypatch
 def test_work_that_was_given_up_counts_until_it_ends(models, rows, monkeypatch):
     client, gate = Client(create_app(models, Limits(seconds=0.1))), threading.Event()
     service, plain = client.app.app.app.state.service, Served.groups
-    monkeypatch.setattr(Served, "groups", lambda self, X: gate.wait(30) and plain(self, X))
+    monkeypatch.setattr(Served, "groups", lambda self, X: gate.wait(500) and plain(self, X))
     answers = [refusal(client.rank(features=rows.tolist())) for _ in range(2 * THREADS + 1)]
     assert answers == [(504, "too_slow")] * 2 * THREADS + [(503, "busy")]
     gate.set()

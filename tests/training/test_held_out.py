@@ -74,8 +74,28 @@ def test_bad_validation_lists(bare):
     silent = luce.Comparisons.from_orders([[[0, 1]]])
     with pytest.raises(DataError, match="Query '0': a list has documents 'd1' and 'd2' in one tier and nothing below"):
         luce.Ranker("pmop").fit(data, valid=bare, valid_comparisons=silent)
-    with pytest.raises(DataError, match="hold no ordered list"):
-        luce.Ranker("pmop").fit(data, valid_comparisons=luce.Comparisons.from_pairs([(0, 1)]))
+    with pytest.raises(DataError, match="hold neither a list nor a pair"):
+        luce.Ranker("pmop").fit(data, valid_comparisons=luce.Comparisons())
+
+
+@pytest.mark.parametrize(
+    ("system", "settings"),
+    [
+        ("pmop", {}),
+        ("davidson", {}),
+        ("davidson", {"metric": "log_likelihood"}),
+        ("lambdamart", {"max_iter": 5, "early_stopping": 2}),
+    ],
+)
+def test_pairs_judge_iterates(system, settings):
+    data, pairs = queries(6), luce.Comparisons.from_pairs([(0, 1), (4, 5), (3, 2)], ties=[(1, 2)])
+    make = luce.model if system == "lambdamart" else luce.Ranker
+    model = make(system, random_state=0, **settings).fit(data, valid_comparisons=pairs)
+    judged = luce.evaluate(model, data, [settings.get("metric", "pairwise_accuracy")], comparisons=pairs)
+    assert max(model.history_["validation"]) >= min(model.history_["validation"])
+    assert np.isfinite(list(judged.means.values())).all()
+    with pytest.warns(LuceWarning, match="map judges rankings; the validation pairs are judged by pairwise_accuracy"):
+        make(system, metric="map", max_iter=2).fit(data, valid_comparisons=pairs)
 
 
 def test_lists_follow_rows_that_were_moved(bare):

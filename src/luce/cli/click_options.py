@@ -37,7 +37,7 @@ class ClickOptions:
     clicks_users: str = flag(
         "position", "What attention depends on: position, last_click (users who stop) or trust (in what stands high)."
     )
-    missing_documents: str = flag("error", "Documents of the click log that the data lack: error or skip.")
+    missing_documents: str = flag("error", "Documents of a log, list or comparison that the data lack: error or skip.")
 
     clicks_examination: Path | None = flag(
         None, "Examination of the click log that is known: a table with position, propensity."
@@ -50,7 +50,9 @@ class ClickOptions:
         """These options go with a log; grades can be ignored for comparisons and lists as well."""
         if self.ignore_grades and not stated.kinds:
             raise SettingError("--ignore-grades goes with --clicks, --comparisons or --orders; give one of them.")
-        given = vars(replace(self, ignore_grades=False))
+        if self.missing_documents != "error" and not stated.kinds:
+            raise SettingError("--missing-documents goes with --clicks, --comparisons or --orders; give one of them.")
+        given = vars(replace(self, ignore_grades=False, missing_documents="error"))
         changed = [name for name, value in vars(ClickOptions()).items() if given[name] != value]
         if stated.clicks is None and changed:
             raise SettingError(f"--{changed[0].replace('_', '-')} goes with --clicks LOG; give a log or leave it out.")

@@ -31,14 +31,16 @@ class ClickLogOptions:
     clicks: Path | None = flag(None, "A click log, or its counts: estimate DCG and clicks of --model from it.")
     clicks_users: str = flag("position", "With --clicks: position, or last_click.")
     most_unseen: float = flag(0.05, "With --clicks: allowed share of the weight on documents that were never shown.")
-    missing_documents: str = flag("error", "Documents of the click log that the data lack: error or skip.")
+    missing_documents: str = flag("error", "Documents of a log, list or comparison that the data lack: error or skip.")
     clicks_examination: Path | None = flag(
         None, "Examination of the click log that is known: a table with position, propensity."
     )
 
-    def check(self) -> None:
-        """The others go with a log."""
-        if self.clicks is None and self != ClickLogOptions():
+    def check(self, stated: bool) -> None:
+        """The others go with a log, and what is done with unknown documents with any statements."""
+        if stated and self.clicks is None:
+            replace(self, missing_documents="error").check(False)
+        elif self.clicks is None and self != ClickLogOptions():
             name = next(name for name, value in vars(self).items() if value != getattr(ClickLogOptions(), name))
             raise SettingError(f"--{name.replace('_', '-')} goes with --clicks LOG; give a log or leave it out.")
 
@@ -88,7 +90,10 @@ class _Rankings:
     run: Path | None = flag(None, "A TREC run file.")
     qrels: Path | None = flag(None, "TREC judgements, for --run.")
     orders: list[Path] | None = flag(
-        None, "Lists that judge in place of the labels: `query: d7 > {d2 d9}`, or a TREC run; repeatable."
+        None, "Lists that judge in place of the labels: `query: d7 > {d2 d9}`, a TREC run, or a table; repeatable."
+    )
+    comparisons: list[Path] | None = flag(
+        None, "Preferences and ties that judge in place of the labels, a table as for `luce train`; repeatable."
     )
     subtopics: Path | None = flag(
         None, "For alpha_ndcg: query, document, subtopic (CSV, Parquet), or TREC diversity judgements."
@@ -101,9 +106,12 @@ class _Rankings:
             raise SettingError(f"{given} of --model, --scores and --run were given; give exactly one of them.")
         if self.qrels is not None and self.run is None:
             raise SettingError("--qrels goes with --run; for --model and --scores the data file carries the labels.")
-        if self.orders and (self.run is not None or self.subtopics is not None):
-            other = "run" if self.run is not None else "subtopics"
-            raise SettingError(f"--orders judges --model or --scores on DATA by lists; leave out --{other}.")
+        for option, judges in (("orders", self.orders), ("comparisons", self.comparisons)):
+            if judges and (self.run is not None or self.subtopics is not None):
+                other = "run" if self.run is not None else "subtopics"
+                raise SettingError(f"--{option} judges --model or --scores on DATA; leave out --{other}.")
+        if self.orders and self.comparisons:
+            raise SettingError("--orders and --comparisons were given; give one of them.")
         if (not data) == (self.qrels is None):
             raise SettingError("Give the judged data as DATA, or for --run as --qrels FILE: one of the two.")
 
@@ -113,7 +121,9 @@ class _Measures:
     """Metrics and their conventions."""
 
     metrics: str | None = flag(
-        None, "Metric names, comma-separated (default: ndcg@10,map,mrr; with --orders kappa_ndcg@10,kappa_err)."
+        None,
+        "Metric names, comma-separated (default: ndcg@10,map,mrr; with --orders kappa_ndcg@10,kappa_err; with "
+        "--comparisons pairwise_accuracy).",
     )
     preset: str | None = flag(
         None, "Conventions of: lightgbm, xgboost, catboost, sklearn, trec_eval, ranx, letor3, letor4."
@@ -130,13 +140,14 @@ class _Measures:
     def _settings(self) -> dict[str, Any]:
         return settings_from([*(self.convention or []), *([] if self.top_k is None else [f"top_k={self.top_k}"])])
 
-    def wanted(self, on_lists: bool) -> list[Metric]:
+    def wanted(self, given: _Rankings) -> list[Metric]:
         """The metrics under these conventions."""
         from luce.metrics.catalog import parse
         from luce.metrics.evaluate import refuse_unheard, warn_of_top_k
 
         chosen = self.conventions()
-        usual = "kappa_ndcg@10,kappa_err" if on_lists else "ndcg@10,map,mrr"
+        usual = "kappa_ndcg@10,kappa_err" if given.orders else "ndcg@10,map,mrr"
+        usual = "pairwise_accuracy" if given.comparisons else usual
         names = usual if self.metrics is None else self.metrics
         found = [parse(name.strip(), chosen) for name in names.split(",") if name.strip()]
         if found:  # that none was named is said later
@@ -166,17 +177,17 @@ def evaluate(
 ) -> None:
     """Evaluate a model, scores or a TREC run on judged data."""
     rankings.check(data)
-    clicking.check()
+    clicking.check(bool(rankings.orders or rankings.comparisons))
     if clicking.clicks is not None:
         stray = replace(rankings, model=None) != _Rankings() or replace(measures, metrics=None) != _Measures()
         if dask is not None or compare or per_query is not None or not data or stray:
             raise SettingError("--clicks goes with DATA, --model and --metrics alone; leave the other options out.")
         evaluate_clicks(one_file(data), rankings.model, clicking, measures.metrics, reading.given(), report)
         return
-    wanted = measures.wanted(bool(rankings.orders))
+    wanted = measures.wanted(rankings)
     check_outputs(per_query)
     others = compare or []
-    judging = _Judging(data or [], rankings, wanted, reading.given(), report)
+    judging = _Judging(data or [], rankings, wanted, reading.given(), report, clicking.missing_documents)
     found = judging.here(others) if dask is None else judging.there(dask, others)
     result, rivals = found[0], dict(zip(map(str, others), found[1:], strict=True))
     if per_query is not None:
@@ -202,14 +213,15 @@ class _Judging:
     wanted: list[Metric]
     options: dict[str, Any]
     report: Report
+    missing: str
 
     def there(self, address: str, others: list[Path]) -> list[Evaluation]:
         """The metrics of several models of the same features, with the data on a cluster, which takes models only."""
         from luce.model_file import load
 
         given = self.given
-        if given.subtopics is not None or given.orders:
-            name = "orders" if given.orders else "subtopics"
+        if given.subtopics is not None or given.orders or given.comparisons:
+            name = "orders" if given.orders else "comparisons" if given.comparisons else "subtopics"
             raise SettingError(f"--{name} are read on one machine; leave out --dask.")
         if given.model is None or not self.data:
             raise SettingError("--dask scores data files by a model; give --model and DATA.")
@@ -292,11 +304,18 @@ class _Judging:
 
     def _lists(self, data: Any, *, tell: bool) -> Comparisons | None:
         """The lists that judge these data, where lists were given, and what they leave out."""
+        if self.given.comparisons:
+            from luce.data.named_rows import read_comparisons
+
+            found = read_comparisons(self.given.comparisons, data, missing=self.missing)
+            if tell:
+                self.report.say(f"{len(found.wins):,} preferences and {len(found.ties):,} ties judge.")
+            return found
         if not self.given.orders:
             return None
         from luce.data.order_files import read_orders
 
-        found = read_orders(self.given.orders, data)
+        found = read_orders(self.given.orders, data, missing=self.missing)
         if tell:
             judged = len(set(found.list_queries(data.offsets).tolist()))
             ending = "." if found.order_weight is None else "; all count alike, whatever their weights."

@@ -58,15 +58,14 @@ def train(
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     parts = ranker.parts()
     clicking.check_guard(parts.loss, held)
-    files = [held.valid, *(held.valid_orders or []), *stated.files, clicking.clicks_examination]
+    judges = [*(held.valid_orders or []), *(held.valid_comparisons or [])]
+    files = [held.valid, *judges, *stated.files, clicking.clicks_examination]
     _check_before_work(ranker, out, files, details.sign)
     job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or parts.title}", report)
     if dask is None:
         ranker = job.here(one_file(data), held, stated, clicking, seed)
-    elif stated.kinds or held.hold_out is not None or held.valid_orders or held.folds is not None:
-        option = stated.kinds[0] if stated.kinds else "hold-out" if held.hold_out is not None else "valid-orders"
-        option = "folds" if held.folds is not None else option
-        raise SettingError(f"--{option} goes with one machine; leave it or --dask out.")
+    elif alone := [*stated.kinds, *(name for name in held.given if name != "valid"), *["folds"] * bool(held.folds)]:
+        raise SettingError(f"--{alone[0]} goes with one machine; leave it or --dask out.")
     else:
         job.there(dask, data, held.valid)
     ranker.save(out, sign=details.sign)
@@ -108,7 +107,8 @@ class _Job:
         """Train on a file, on this machine; gives the ranker that was trained."""
         groups, checked = self._read(data, held, seed)
         groups = clicking.graded(groups)
-        comparisons = _stated(groups, stated, self.report)
+        missing = clicking.missing_documents
+        comparisons = _stated(groups, stated, missing, self.report)
         beside: dict[str, Any] = {"comparisons": comparisons, "comparison_weight": stated.comparison_weight}
         if clicking.guard and stated.clicks is not None:
             with self._progress() as told:
@@ -117,8 +117,9 @@ class _Job:
             beside = clicking.arguments(stated.clicks, groups, self.ranker, self.report)
         elif comparisons is None:
             _check_preferences(str(data), groups.y, groups.offsets)
-        if held.valid_orders:
-            beside["valid_comparisons"] = _lists(held.valid_orders, checked or groups, "validate", self.report)
+        judges = Stated(held.valid_comparisons, held.valid_orders)
+        if judges.kinds:
+            beside["valid_comparisons"] = _stated(checked or groups, judges, missing, self.report, "validate")
         with self._progress() as told:
             if held.folds is None:
                 ranker = self.ranker.fit(groups, valid=checked, progress=told, **beside)
@@ -185,29 +186,28 @@ class _Job:
             self.stopped.append(watched.rounds)
 
 
-def _stated(groups: Groups, given: Stated, report: Report) -> Comparisons | None:
+def _stated(groups: Groups, given: Stated, missing: str, report: Report, what: str = "teach") -> Comparisons | None:
     """What is stated of the documents beside their grades, from the one kind of file that was given."""
     if given.orders:
-        return _lists(given.orders, groups, "teach", report)
-    if not given.comparisons:
+        from luce.data.order_files import read_orders
+
+        found = read_orders(given.orders, groups, missing=missing)
+        said = f"{found.n_orders:,} ordered lists of {len(found.order_rows):,} documents"
+        queries = found.list_queries(groups.offsets)
+    elif given.comparisons:
+        import numpy as np
+
+        from luce.data.named_rows import read_comparisons
+        from luce.numerics.segments import query_index
+
+        found = read_comparisons(given.comparisons, groups, missing=missing)
+        said = f"{len(found.wins):,} preferences and {len(found.ties):,} ties"
+        judges = {int(judge) for part in (found.win_judge, found.tie_judge) if part is not None for judge in part}
+        said += f" of {len(judges):,} judges" if judges else ""
+        queries = query_index(groups.offsets)[np.concatenate([found.wins[:, 0], found.ties[:, 0]])]
+    else:
         return None
-    from luce.data.named_rows import read_comparisons
-
-    stated = read_comparisons(given.comparisons, groups)
-    report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties.")
-    return stated
-
-
-def _lists(paths: list[Path], groups: Groups, what: str, report: Report) -> Comparisons:
-    """Ordered lists of documents of `groups`, and how many queries they teach or validate."""
-    from luce.data.order_files import read_orders
-
-    found = read_orders(paths, groups)
-    queries = len(set(found.list_queries(groups.offsets).tolist()))
-    report.say(
-        f"{found.n_orders:,} ordered lists of {len(found.order_rows):,} documents {what} {queries:,} of "
-        f"{groups.n_queries:,} queries."
-    )
+    report.say(f"{said} {what} {len(set(queries.tolist())):,} of {groups.n_queries:,} queries.")
     return found
 
 

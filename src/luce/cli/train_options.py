@@ -28,10 +28,19 @@ class Validation:
     valid_orders: list[Path] | None = flag(
         None, "Lists of documents of --valid, or else of DATA, to stop early by; repeatable."
     )
+    valid_comparisons: list[Path] | None = flag(
+        None, "Preferences between documents of --valid, or else of DATA, to stop early by; repeatable."
+    )
     folds: int | None = flag(
         None, "Without --valid: fit on so many folds of the queries, each held out once; the mean of all."
     )
     hold_out: float | None = flag(None, "Without --valid: share of the queries to hold out for it, such as 0.2.")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What was given of those that judge, by name."""
+        names = ("valid", "valid_orders", "valid_comparisons", "hold_out")
+        return {name.replace("_", "-"): getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
 @dataclass(frozen=True)
@@ -58,10 +67,10 @@ class Stated:
     """Lists, comparisons and clicks: what is stated of the documents beside their grades."""
 
     comparisons: list[Path] | None = flag(
-        None, "CSV or Parquet with query, better, worse or query, tied_a, tied_b; may be repeated."
+        None, "CSV or Parquet with query, better, worse or query, tied_a, tied_b (and judge, weight); repeatable."
     )
     orders: list[Path] | None = flag(
-        None, "Top lists, best first: lines `query: d7 > {d2 d9} > rest`, or a TREC run; repeatable."
+        None, "Top lists: lines `query: d7 > {d2 d9} > rest`, a TREC run, or a table query, document, rank; repeatable."
     )
     clicks: Path | None = flag(
         None, "A click log (session, query, document, position, clicked), or counts of `luce clicks`."
@@ -84,11 +93,12 @@ class Stated:
         kinds = self.kinds
         if held.hold_out is not None and not 0.0 < held.hold_out < 1.0:
             raise SettingError(f"The share to hold out is {held.hold_out}; it must lie between 0 and 1, as in 0.2.")
-        if held.hold_out is not None and (held.valid is not None or held.valid_orders or kinds):
-            other = "valid" if held.valid is not None else "valid-orders" if held.valid_orders else kinds[0]
+        beside = [*held.given, *kinds]
+        if held.hold_out is not None and len(beside) > 1:
+            other = next(name for name in beside if name != "hold-out")
             raise SettingError(f"--hold-out and --{other} were given; give one of them.")
-        judged = {"valid": held.valid, "valid-orders": held.valid_orders, "hold-out": held.hold_out}
-        beside = [*(name for name, value in judged.items() if value is not None), *kinds]
+        if held.valid_orders and held.valid_comparisons:
+            raise SettingError("--valid-orders and --valid-comparisons were given; give one of them.")
         if held.folds is not None and beside:
             raise SettingError(f"--folds and --{beside[0]} were given; give one of them.")
         if len(kinds) > 1:

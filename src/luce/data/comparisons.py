@@ -145,6 +145,11 @@ class Comparisons:
         return tier
 
     @property
+    def holds_pairs(self) -> bool:
+        """Whether there are wins or ties."""
+        return len(self.wins) + len(self.ties) > 0
+
+    @property
     def n_orders(self) -> int:
         """Number of ordered lists."""
         return len(self.order_offsets) - 1
@@ -313,7 +318,9 @@ class Comparisons:
     def one_by_one(self, offsets: IntArray) -> Iterator[tuple[int, Comparisons]]:
         """The ordered lists, those of the first query first: the query, and the list by the rows of the query alone.
 
-        >>> lists = Comparisons.from_orders([[4, 3], [1]])
+        A list of one document and nothing below it says nothing, and is passed over.
+
+        >>> lists = Comparisons.from_orders([[4, 3], [1]], top=True)
         >>> [(q, one.order_rows.tolist()) for q, one in lists.one_by_one(np.array([0, 2, 5]))]
         [(0, [1]), (1, [2, 1])]
         """
@@ -322,6 +329,8 @@ class Comparisons:
         for i in np.argsort(owner, kind="stable").tolist():
             span, q = slice(self.order_offsets[i], self.order_offsets[i + 1]), int(owner[i])
             rows = self.order_rows[span] - offsets[q]
+            if len(rows) == 1 and not (self.order_is_top[i] and offsets[q + 1] - offsets[q] > 1):
+                continue
             yield (
                 q,
                 Comparisons(

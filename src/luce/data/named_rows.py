@@ -121,12 +121,14 @@ def _join(queries: Any, documents: Any) -> Any:
 
 WINS = ("query", "better", "worse")
 TIES = ("query", "tied_a", "tied_b")
+JUDGES = ("judge", "user", "annotator", "session")
 
 
 def read_comparisons(source: Source | Sequence[Source], data: Groups, *, missing: str = "error") -> Comparisons:
     """Preferences and ties between the documents of `data`, named by query and document id.
 
-    A table has the columns `query, better, worse` or `query, tied_a, tied_b`, and may have a column `weight` (a count).
+    A table has the columns `query, better, worse` or `query, tied_a, tied_b`, and may have a column `weight` (a count)
+    and one of who said so (`judge`, `user`, `annotator` or `session`), whose statements of a query belong together.
     A list of tables, such as a file of each kind, gives one `Comparisons`. `missing="skip"` leaves out pairs that name
     a document that `data` does not have; else that is an error. Preferences that run in a circle are kept, and
     reported by a `LuceWarning`.
@@ -142,19 +144,34 @@ def read_comparisons(source: Source | Sequence[Source], data: Groups, *, missing
     check_missing(missing)
     names = RowNames(data)
     sources: Sequence[Source] = source if isinstance(source, list | tuple) else [source]
-    found: dict[bool, list[tuple[IntArray, FloatArray]]] = {True: [], False: []}
+    found: dict[bool, list[tuple[IntArray, FloatArray, list[str]]]] = {True: [], False: []}
     for one in sources:
-        table = Table.open(one).choose([WINS, TIES], ["weight"])
-        is_win = "better" in table
-        found[is_win].append(_compared(table, names, WINS if is_win else TIES, missing))
-    wins, win_weight = _joined(found[True])
-    ties, tie_weight = _joined(found[False])
-    result = Comparisons(wins=wins, ties=ties, win_weight=win_weight, tie_weight=tie_weight)
+        table = Table.open(one)
+        rows = table.choose([WINS, TIES], ["weight", *JUDGES])
+        is_win = "better" in rows
+        table.say_unused([*(WINS if is_win else TIES), "weight", *JUDGES])
+        found[is_win].append(_compared(rows, names, WINS if is_win else TIES, missing))
+    if not any(len(pairs) for kind in found.values() for pairs, _, _ in kind):
+        raise DataError("The comparisons hold no pair; give at least one preference or tie.")
+    (wins, win_weight, win_judge), (ties, tie_weight, tie_judge) = _joined(found[True]), _joined(found[False])
+    judges = {name: number for number, name in enumerate(dict.fromkeys([*win_judge, *tie_judge]))}
+    said = [np.array([judges[name] for name in judge], dtype=np.int64) for judge in (win_judge, tie_judge)]
+    win_judge_, tie_judge_ = said if set(judges) - {""} else (None, None)
+    result = Comparisons(
+        wins=wins,
+        ties=ties,
+        win_weight=win_weight,
+        tie_weight=tie_weight,
+        win_judge=win_judge_,
+        tie_judge=tie_judge_,
+    )
     result.report_cycles(names)
     return result
 
 
-def _compared(table: Rows, names: RowNames, columns: Sequence[str], missing: str) -> tuple[IntArray, FloatArray]:
+def _compared(
+    table: Rows, names: RowNames, columns: Sequence[str], missing: str
+) -> tuple[IntArray, FloatArray, list[str]]:
     pairs, weight = names.pairs(table, columns, missing, "compared with itself.", "a number above 0")
     if (weight <= 0).any():
         row = int(np.flatnonzero(weight <= 0)[0])
@@ -162,13 +179,18 @@ def _compared(table: Rows, names: RowNames, columns: Sequence[str], missing: str
     known = (pairs >= 0).all(axis=1)
     if not known.any() and len(pairs):
         raise DataError("None of the pairs names documents of the data; check the query and document ids.")
-    return pairs[known], weight[known]
+    columns = [name for name in JUDGES if name in table]
+    if len(columns) > 1:
+        raise DataError(f"The columns {columns[0]} and {columns[1]} both say who judged; leave one of them out.")
+    judge = np.array(table[columns[0]].text() if columns else [""] * len(pairs), dtype=object)
+    return pairs[known], weight[known], judge[known].tolist()
 
 
-def _joined(parts: list[tuple[IntArray, FloatArray]]) -> tuple[IntArray, FloatArray | None]:
+def _joined(parts: list[tuple[IntArray, FloatArray, list[str]]]) -> tuple[IntArray, FloatArray | None, list[str]]:
     if not parts:
-        return np.empty((0, 2), dtype=np.int64), None
-    return np.concatenate([pairs for pairs, _ in parts]), np.concatenate([weight for _, weight in parts])
+        return np.empty((0, 2), dtype=np.int64), None, []
+    pairs, weight, judge = zip(*parts, strict=True)
+    return np.concatenate(pairs), np.concatenate(weight), [name for part in judge for name in part]
 
 
 SYMMETRIC = ("query", "document_a", "document_b")

@@ -15,15 +15,20 @@ from numpy.typing import NDArray
 from luce.checks import is_whole
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.text_files import number, numbered_lines
+from luce.data.statements import Statements
+from luce.data.table import Source, Table
+from luce.data.table_file import TABLE_SUFFIXES
+from luce.data.text_files import number, numbered_lines, plain_suffix
 from luce.data.trec import document_names, read_run
 from luce.errors import DataError, ParseError, SettingError
+from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
 REST = "rest"
 _FORM = "`query: d7 > {d2 d9} > rest`"
 _HEAD = re.compile(r"^(.*\S)\s+\*\s*(\S+)$")
 _TIES = ("tied", "stable", "error")
+_LONG, _BESIDE = ("query", "document", "rank"), ("judge", "weight")
 
 
 class _List(NamedTuple):
@@ -42,7 +47,7 @@ class _List(NamedTuple):
 
 
 def read_orders(
-    path: str | Path | Sequence[str | Path],
+    path: Source | Sequence[Source],
     data: Groups,
     *,
     k: int | None = None,
@@ -55,15 +60,17 @@ def read_orders(
     A line `query: d7 > d2 > d9` is a list, and a query may have several, by several judges. Documents in braces,
     `{d2 d9}` or `{d2, d9}`, or with ` = ` between them, share a tier, of whose order nothing is said. `> rest` at the
     end says that all other documents of the query are below, whatever `top` says. `query * 2.5: ...` gives a list a
-    weight. A TREC run (`qid Q0 docno rank score tag`) gives one list a query, by falling score; several files, as of
-    several judges, are taken together. Where the data have no document ids, they are `d1`, `d2`, ... by the row of the
-    input.
+    weight; a line that begins with `#` is a comment. A TREC run (`qid Q0 docno rank score tag`) gives one list a query,
+    by falling score; several files, as of several judges, are taken together. A table (CSV, Parquet, a data frame or a
+    mapping) is long, with the columns `query`, `document`, `rank` and, if it likes, `judge` and `weight` (equal ranks
+    share a tier), or wide, a row a list: `query`, `rank1`, `rank2`, ..., empty after its end. Where the data have no
+    document ids, they are `d1`, `d2`, ... by the row of the input.
 
     Parameters
     ----------
     k
-        Keep the first k of every list, and with the k-th the others of its tier; a list that is shorter, and does not
-        name its whole query, is an error. None keeps lists as they are.
+        Keep the first k of every list, and with the k-th the others of its tier; shorter lists are kept whole. None
+        keeps lists as they are.
     top
         True where the documents that a list leaves out are below it; False leaves them open.
     ties
@@ -83,20 +90,20 @@ def read_orders(
     ([2, 0], [True])
     """
     _check_settings(k, top, ties, missing)
-    paths = [path] if isinstance(path, str | Path) else list(path)
+    sources: list[Any] = list(path) if isinstance(path, list | tuple) else [path]
     known = _Known(data, missing == "skip")
     orders: list[list[list[int]]] = []
     is_top: list[bool] = []
     weights: list[float] = []
-    for file in paths:
-        for found in _run_lists(file, k, ties) if _is_run(file) else _line_lists(file):
+    for source in sources:
+        for found in _lists_of(source, k, ties):
             rows = known.rows(found, k, top or found.above_rest)
             if rows:
                 orders.append(rows)
                 is_top.append(top or found.above_rest)
                 weights.append(found.weight)
     if not orders:
-        names = ", ".join(map(str, paths))
+        names = ", ".join(str(source) if isinstance(source, str | Path) else "the table" for source in sources)
         raise DataError(f"{names}: none of the lists names documents of the data; check the query and document ids.")
     return Comparisons.from_orders(orders, top=is_top, weights=None if set(weights) == {1.0} else weights)
 
@@ -119,7 +126,10 @@ class _Known:
         if query not in self.sizes:
             if self.skip:
                 return []
-            raise found.error(f"query {query!r} is not in the data; mend the file (in Python: missing='skip').")
+            raise found.error(
+                f"query {query!r} is not in the data; mend the file, or leave such lists out by missing='skip' "
+                "(--missing-documents skip)."
+            )
         if found.above_rest and (query, REST) in self.place:
             raise found.error(
                 f"`{REST}` stands for all other documents of query {query!r}, which has a document of that name; "
@@ -128,11 +138,6 @@ class _Known:
         tiers = [[document for document in tier if self._is_there(found, document)] for tier in found.tiers]
         tiers = [tier for tier in tiers if tier]
         listed = sum(map(len, tiers))
-        if k is not None and listed < min(k, self.sizes[query]):
-            raise found.error(
-                f"the list of query {query!r} names {listed} documents, fewer than k = {k}; take a smaller k, or leave "
-                "it out."
-            )
         if len(tiers) == 1 and listed > 1 and (not is_top or listed == self.sizes[query]):
             shown = ", ".join(map(repr, tiers[0][:3])) + (", ..." if listed > 3 else "")
             raise found.error(
@@ -145,8 +150,8 @@ class _Known:
         there = (found.query, document) in self.place
         if not there and not self.skip:
             raise found.error(
-                f"document {document!r} is not in query {found.query!r} of the data; mend the file (in Python: "
-                "missing='skip')."
+                f"document {document!r} is not in query {found.query!r} of the data; mend the file, or leave such "
+                "documents out by missing='skip' (--missing-documents skip)."
             )
         return there
 
@@ -174,15 +179,73 @@ def _check_settings(k: int | None, top: bool, ties: str, missing: str) -> None:
         raise SettingError(f"missing={missing!r}: it must be 'error' or 'skip'.")
 
 
+def _lists_of(source: Any, k: int | None, ties: str) -> Iterator[_List]:
+    """The lists of a file of lines, a run or a table."""
+    if not isinstance(source, str | Path):
+        return _table_lists(Table.open(source))
+    if plain_suffix(Path(source)) in TABLE_SUFFIXES:
+        return _table_lists(Table.open(source))
+    return _run_lists(source, k, ties) if _is_run(source) else _line_lists(source)
+
+
+def _table_lists(table: Table) -> Iterator[_List]:
+    """The lists of a table, which is long (a row a document) or wide (a row a list)."""
+    where = table.label if table.path is None else table.path
+    if set(_LONG) <= set(table.names):
+        rows = table.choose([_LONG], _BESIDE)
+        table.say_unused([*_LONG, *_BESIDE])
+        judge = rows["judge"].text() if "judge" in rows else [""] * len(rows)
+        lists: dict[tuple[str, str], list[int]] = {}
+        for row, key in enumerate(zip(rows["query"].text(), judge, strict=True)):
+            lists.setdefault(key, []).append(row)
+        rank, documents = rows["rank"].number("a finite number"), rows["document"].text()
+        weight = rows["weight"].number("a number above 0") if "weight" in rows else np.ones(len(rows))
+        for (query, _), places in lists.items():
+            tiers: dict[float, list[str]] = {}
+            seen: set[str] = set()
+            for row in sorted(places, key=lambda row: (rank[row], row)):
+                if documents[row] in seen:
+                    raise rows.error(row, f"document {documents[row]!r} stands twice in a list of query {query!r}.")
+                seen.add(documents[row])
+                tiers.setdefault(float(rank[row]), []).append(documents[row])
+            if not weight[places[0]] > 0 or len(set(weight[places].tolist())) > 1:
+                raise rows.error(places[0], f"the weight of a list of query {query!r} must be one number above 0.")
+            yield _List(where, None, query, list(tiers.values()), float(weight[places[0]]))
+        return
+    ranks = [name for name in table.names if re.fullmatch(r"rank_?\d+", name)]
+    ranks.sort(key=lambda name: int(name[4:].strip("_")))
+    if "query" not in table.names or not ranks:
+        raise table.wrong(
+            f"the columns are {', '.join(table.names)}; needed are {', '.join(_LONG)}, or query, rank1, rank2, ...."
+        )
+    rows = table.choose([["query", *ranks]], _BESIDE, gaps=ranks)
+    table.say_unused(["query", *ranks, *_BESIDE])
+    columns = [rows[name].text() for name in ranks]
+    weight = rows["weight"].number("a number above 0") if "weight" in rows else np.ones(len(rows))
+    for row, query in enumerate(rows["query"].text()):
+        named = [column[row] for column in columns]
+        filled = [one for one in named if one]
+        if not filled or named[: len(filled)] != filled or len(set(filled)) < len(filled) or not weight[row] > 0:
+            raise rows.error(
+                row,
+                f"the list of query {query!r} is {filled}; name documents from rank 1 on, each once, weight above 0.",
+            )
+        yield _List(where, None, query, [[one] for one in filled], float(weight[row]))
+
+
+def _commented_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    return ((line, text) for line, text in numbered_lines(path) if not text.lstrip().startswith("#"))
+
+
 def _is_run(path: str | Path) -> bool:
     """A run has six columns, a score in the fifth, and neither `:` after the query nor `>` nor `{`."""
-    _, text = next(iter(numbered_lines(path)))
+    _, text = next(_commented_lines(path), (0, ""))
     words = text.split()
     return len(words) == 6 and not set(">{") & set(text) and not words[0].endswith(":") and words[1] != "*"
 
 
 def _line_lists(path: str | Path) -> Iterator[_List]:
-    for line, text in numbered_lines(path):
+    for line, text in _commented_lines(path):
         head, colon, body = text.partition(":")
         if not colon or not head.strip():
             raise ParseError(path, f"expected {_FORM}, best document first, or a TREC run.", line)
@@ -274,7 +337,7 @@ class JudgedLists:
 
 
 def judged_lists(data: Groups, lists: Comparisons) -> JudgedLists:
-    """The lists of `lists` as judged queries, in the order of the queries of `data`.
+    """The lists and pairs of `lists` as judged queries, in the order of the queries of `data`.
 
     >>> import luce
     >>> data = luce.from_arrays([[0.0]] * 4, qid=["a", "a", "a", "b"])
@@ -282,58 +345,47 @@ def judged_lists(data: Groups, lists: Comparisons) -> JudgedLists:
     >>> judged.rows.tolist(), judged.y.tolist(), judged.query_ids.tolist()
     ([0, 1, 2, 0, 1, 2], [1.0, 0.0, 2.0, 1.0, 1.0, 0.0], ['a', 'a'])
     """
-    if not lists.n_orders:
-        raise DataError("The comparisons hold no ordered list; judgements by lists need at least one.")
     found = graded_rows(lists, data.offsets)
+    if not len(found.queries):
+        raise DataError("The comparisons hold neither a list nor a pair that says something; give at least one.")
     ids = None if data.document_ids is None else data.document_ids[found.rows]
     return JudgedLists(found.rows, found.grades, found.offsets, data.query_ids[found.queries], ids)
 
 
 class GradedRows(NamedTuple):
-    """Rows and grades of one list after the other, and the query of each list."""
+    """Rows and grades of one chain after the other, and the query and the weight of each."""
 
     rows: IntArray
     grades: FloatArray
     offsets: IntArray
     queries: IntArray
+    weights: FloatArray
 
 
 def graded_rows(lists: Comparisons, offsets: IntArray) -> GradedRows:
-    """The rows that each list judges, and their grades."""
-    rows: list[IntArray] = []
-    grades: list[FloatArray] = []
-    queries: list[int] = []
-    for q, one in lists.one_by_one(offsets):
-        judged, grade = one.order_rows, _grades(one)
-        if one.order_is_top[0]:
-            judged = np.arange(offsets[q + 1] - offsets[q])
-            grade = np.zeros(len(judged))
-            grade[one.order_rows] = _grades(one)
-        rows.append(judged + offsets[q])
-        grades.append(grade)
-        queries.append(q)
-    ends = np.cumsum([0, *map(len, rows)]).astype(np.int64)
-    return GradedRows(np.concatenate(rows), np.concatenate(grades), ends, np.array(queries))
+    """The rows that each list, win or tie judges, in their order, and their grades.
+
+    The last tier has grade 1, the one before it 2, and so on, and what is below a top list 0.
+    """
+    said = Statements.of_comparisons(lists, offsets)
+    closed = said.closed()
+    counts, named = np.diff(closed.chains), np.diff(said.chains)
+    place = np.arange(len(closed.equal)) - np.repeat(closed.chains[:-1], counts)
+    grades = np.repeat(np.repeat(named, counts) - place, np.diff(closed.tiers)).astype(np.float64)
+    bounds = closed.by_chain
+    order = np.lexsort((closed.rows, query_index(bounds)))
+    return GradedRows(closed.rows[order], grades[order], bounds, query_index(said.by_query), said.times)
 
 
 def position_grades(lists: Comparisons, offsets: IntArray) -> FloatArray:
-    """A grade for every row, for scorers that look at grades: its weighted mean over the lists of its query.
+    """A grade for every row, for scorers that look at grades: its weighted mean over the lists and pairs of its query.
 
-    A list grades its tiers from the last, 1, upwards, and rows that a top list leaves out 0; a row that no list grades
-    has 0.
+    They are graded as in `graded_rows`; a row that none of them grades has 0.
 
     >>> position_grades(Comparisons.from_orders([[2, 0], [0]], top=True), np.array([0, 3])).tolist()
     [1.0, 0.0, 1.0]
     """
-    total, weight = np.zeros(offsets[-1]), np.zeros(offsets[-1])
-    for q, one in lists.one_by_one(offsets):
-        listed = one.order_rows + offsets[q]
-        total[listed] += one.list_weight[0] * _grades(one)
-        weight[slice(offsets[q], offsets[q + 1]) if one.order_is_top[0] else listed] += one.list_weight[0]
-    return np.divide(total, weight, out=total, where=weight > 0)
-
-
-def _grades(one: Comparisons) -> FloatArray:
-    """1 for the last tier of one list, and 1 more for every tier above it."""
-    result: FloatArray = (one.order_tier[-1] + 1 - one.order_tier).astype(np.float64)
-    return result
+    found, n = graded_rows(lists, offsets), int(offsets[-1])
+    weight = np.repeat(found.weights, np.diff(found.offsets))
+    total = np.bincount(found.rows, weight * found.grades, n)
+    return np.divide(total, np.bincount(found.rows, weight, n), out=np.zeros(n), where=total > 0)

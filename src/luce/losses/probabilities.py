@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from luce.checks import fits_in_memory, whole
 from luce.data.comparisons import Comparisons
 from luce.data.order_files import graded_rows
+from luce.data.statements import Statements
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss, as_labels, check_scores
 from luce.losses.chances import PairProbabilities, TopKChances
@@ -121,10 +122,10 @@ def log_likelihoods(
 def list_likelihoods(
     loss: Loss, scores: ArrayLike, lists: Comparisons, offsets: IntArray, sizes: SizeModel | None = None
 ) -> FloatArray:
-    """Log-probability of every ordered list, those of the first query first, constants included.
+    """Log-probability of every ordered list, those of the first query first, constants included; or of every pair.
 
     A loss that takes lists has their likelihood as they stand. To any other a list is grades: its tiers, and below them
-    what a top list leaves out.
+    what a top list leaves out. A pair has that of `pair_probabilities`.
 
     >>> import luce
     >>> lists = Comparisons.from_orders([[0], [1, 0]], top=True)
@@ -132,13 +133,34 @@ def list_likelihoods(
     >>> np.exp(list_likelihoods(loss, [0.0, 0.0, 0.0], lists, np.array([0, 3]))).round(6).tolist()
     [0.333333, 0.166667]
     """
-    likelihood = _likelihood(loss, sizes)
     f = check_scores(scores)
+    if lists.holds_pairs:
+        return _pair_likelihoods(loss, f, lists, offsets, sizes)
+    likelihood = _likelihood(loss, sizes)
     if not likelihood.takes_comparisons:
         judged = graded_rows(lists, offsets)
         return log_likelihoods(loss, f[judged.rows], judged.grades, judged.offsets, sizes)
     found = [likelihood.log_prob(f[offsets[q] : offsets[q + 1]], one) for q, one in lists.one_by_one(offsets)]
     return np.array(found)
+
+
+def _pair_likelihoods(
+    loss: Loss, f: FloatArray, pairs: Comparisons, offsets: IntArray, sizes: SizeModel | None
+) -> FloatArray:
+    """Of every win and tie, as `Statements` has them, by the chances of the pairs of its query."""
+    if pairs.n_orders:
+        raise SettingError("The comparisons hold pairs and lists; ask for the likelihoods of one kind at a time.")
+    said = Statements.of_comparisons(pairs, offsets)
+    first, second = said.rows.reshape(-1, 2).T
+    tied, bounds = said.equal[said.chains[:-1]], said.by_query
+    found, rng = np.empty(len(first)), np.random.default_rng(0)
+    for q in np.flatnonzero(np.diff(bounds)).tolist():
+        here, rows = slice(bounds[q], bounds[q + 1]), slice(offsets[q], offsets[q + 1])
+        chances = pair_probabilities(loss, f[rows], rng, sizes=sizes)
+        i, j = first[here] - rows.start, second[here] - rows.start
+        found[here] = np.where(tied[here], chances.tie[i, j], chances.before[i, j])
+    with np.errstate(divide="ignore"):  # a tie under a model without ties
+        return np.log(found)
 
 
 def _likelihood(loss: Loss, sizes: SizeModel | None) -> Likelihood:

@@ -143,7 +143,7 @@ def from_comparisons(name: str, target: Comparisons, offsets: IntArray, k: K, ti
     for i in by_query.tolist():
         span, q = slice(target.order_offsets[i], target.order_offsets[i + 1]), int(owners[i])
         listed, tied = target.order_rows[span], target.order_tied[span]
-        tops.append(len(listed) if cuts is None else _top_of(listed, tied, int(cuts[q]), q, int(sizes[q]), ties))
+        tops.append(len(listed) if cuts is None else _top_of(listed, tied, int(cuts[q]), q, ties))
         outside = np.ones(sizes[q] if target.order_is_top[i] else 0, dtype=bool)
         if len(outside):
             outside[listed - offsets[q]] = False
@@ -157,14 +157,8 @@ def from_comparisons(name: str, target: Comparisons, offsets: IntArray, k: K, ti
     return TopLists(listed, starts, cut, queries, offsets, marked, target.list_weight[by_query])
 
 
-def _top_of(listed: IntArray, tied: NDArray[np.bool_], k: int, q: int, size: int, ties: str) -> int:
-    """How many of a list of query q, of `size` documents, are T, before ties at the cut are looked at."""
-    if k > len(listed) and len(listed) < size:
-        raise RowsError(
-            f"{{query}}: k = {k}, but its list names {len(listed)} of {size} documents; k=None takes every "
-            "list as long as it is.",
-            q,
-        )
+def _top_of(listed: IntArray, tied: NDArray[np.bool_], k: int, q: int, ties: str) -> int:
+    """How many of a list of query q are T, before ties at the cut are looked at: all of a list that is shorter."""
     if ties == "error" and k < len(listed) and tied[k]:
         raise RowsError(
             f"{{query}}: {{documents}} are in one tier of its list, at the cut k = {k}; ties='extend' keeps such "

@@ -50,7 +50,7 @@ class TopKLoss(Likelihood):
 
     The target is labels, of which the k highest make T, or `Comparisons` with ordered lists: T is the first k of a
     list; below it are the rest of the query where the list is a top list, else the rest of the list alone. A query with
-    fewer documents than k is all T; a top list that is shorter than k is an error.
+    fewer documents than k is all T, and so is a list that is shorter than k.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.order_files import JudgedLists, judged_lists
+from luce.data.order_files import GradedRows, JudgedLists, graded_rows, judged_lists
 from luce.errors import DataError, LuceWarning, SettingError, of_user
 from luce.metrics.catalog import Metric, of, parse
 from luce.metrics.conventions import conventions
@@ -34,6 +34,8 @@ _TWO_ORDERS = (
     "order of the input."
 )
 DEFAULT_METRICS = ("ndcg@10", "map", "mrr")
+PAIR_METRICS = ("pairwise_accuracy",)
+"""What pairs, in place of grades, are judged by."""
 
 
 class Judged(Protocol):
@@ -161,8 +163,9 @@ def evaluate(
     top_k
         k of the kappa metrics, 10 unless given.
     comparisons
-        Ordered lists of rows of `data`, which are then the judgements in place of its grades: every list is a query,
-        graded by position, and all count alike, whatever their weights.
+        Ordered lists or pairs of rows of `data`, which are then the judgements in place of its grades. Every list is a
+        query, graded by position, and all count alike, whatever their weights. Pairs have `pairwise_accuracy`, of the
+        preferences, and `log_likelihood`, ties included: a value a query, the weighted mean over its pairs.
     order
         For an array of scores: "data", the order of `data.X`, as `predict(data)` gives them, or "input", that of the
         frame or file which `data` were read from. The two differ where rows of a query stood apart there; without
@@ -234,8 +237,11 @@ def evaluate_rows(
 ) -> Evaluation:
     """`evaluate` where the scores are known to be in the order of `data`, without remarks."""
     if comparisons is not None:
+        if comparisons.holds_pairs and metrics is DEFAULT_METRICS:
+            metrics = PAIR_METRICS
         on_lists, judged = _on_lists(model, data, comparisons)
-        return evaluate_rows(on_lists, judged, metrics, preset=preset, top_k=top_k, **settings)
+        by_list = evaluate_rows(on_lists, judged, metrics, preset=preset, top_k=top_k, **settings)
+        return _of_pairs(by_list, graded_rows(comparisons, data.offsets), data) if comparisons.holds_pairs else by_list
     chosen = conventions(preset, **settings, **({} if top_k is None else {"top_k": top_k}))
     wanted = [parse(m, chosen) if isinstance(m, str) else of(m) for m in _listed(metrics)]
     if not wanted:
@@ -344,6 +350,21 @@ class _ListModel:
         if not hasattr(self.model, "log_likelihood"):
             return _log_likelihood(self.model, judged)
         return self.model.log_likelihood(self.data, comparisons=self.lists)
+
+
+def _of_pairs(judged_pairs: Evaluation, judged: GradedRows, data: Judged) -> Evaluation:
+    """Values of the queries that have pairs, from those of pairs; metrics that see more than pairs are refused."""
+    for name in judged_pairs.values:
+        if name not in (*PAIR_METRICS, "log_likelihood"):
+            raise SettingError(f"{name} judges rankings; pairs have {', '.join(PAIR_METRICS)} and log_likelihood.")
+    queries, at = np.unique(judged.queries, return_inverse=True)
+    values: dict[str, FloatArray] = {}
+    for name, each in judged_pairs.values.items():
+        weight = judged.weights * ~np.isnan(each)
+        total = np.bincount(at, weight * np.nan_to_num(each), len(queries))
+        counted = np.bincount(at, weight, len(queries))
+        values[name] = np.divide(total, counted, out=np.full(len(queries), np.nan), where=counted > 0)
+    return Evaluation(np.asarray(data.query_ids)[queries], values, getattr(data, "frame", None))
 
 
 def _on_lists(model: Any, data: Any, lists: Comparisons) -> tuple[Any, JudgedLists]:

@@ -32,6 +32,7 @@ from luce.ranker.fitting import (
     check_grades,
     refuse_alone,
     refuse_trainer,
+    refuse_unheard,
     trained_by,
     warn_of_equal_grades,
     watched,
@@ -255,8 +256,9 @@ class Ranker(Fitting):
         `comparisons` are pairs or ordered lists of rows of `X`, for losses that take them: they are joined with the
         grades, `comparison_weight` times as heavy, or stand alone where the grades are all equal. `clicks` (of
         `luce.clicks`) are learned from by `click_choice`, joined with the grades in the same way by `clicks_weight`.
-        `valid_comparisons` are ordered lists of rows of `valid` (or of `X` where there is none) that judge iterates in
-        place of grades, each a query of its own; the metric `log_likelihood` is that of the loss.
+        `valid_comparisons` are ordered lists or pairs of rows of `valid` (or of `X` where there is none) that judge
+        iterates in place of grades, each a query of its own; the metric `log_likelihood` is that of the loss, and pairs
+        are judged by `pairwise_accuracy` unless it is named.
         `base_scores` (and `valid_base_scores`) are scores of the rows to which trees are added, or which are reranked:
         no model can keep them, so that `predict` then needs those of its rows as well.
         `verbose` shows progress, in notebooks and terminals. `callbacks` (`progress` is one more) are called once a
@@ -276,8 +278,9 @@ class Ranker(Fitting):
         loss = self._started(parts.loss)
         target: Any = None
         if comparisons is not None:
-            loss = None if loss is None else GradesAndComparisons(loss, comparison_weight)
             stated = comparisons if isinstance(X, Groups) else comparisons.moved(data.row_order)
+            refuse_unheard(stated, loss, data, parts.title)
+            loss = None if loss is None else GradesAndComparisons(loss, comparison_weight)
             target = BothTargets(data.y, stated)
         if clicks is not None:
             if loss is None:
@@ -300,6 +303,8 @@ class Ranker(Fitting):
             task = self._judged(task, parts, checked, valid_comparisons, valid_base, moved)
         elif valid_comparisons is not None:
             task = self._judged(task, parts, data, valid_comparisons, base, not isinstance(X, Groups))
+        if task.metric.name == "pairwise_accuracy":
+            parts = replace(parts, metric=task.metric)  # of pairs, which no other metric judges
         try:
             with watched(parts, progress, callbacks, bool(verbose)) as told:
                 trained = trained_by(parts, replace(with_list_grades(task), progress=told))

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from luce.base import FOLDS, Base, RankerBase, cross_fitted, make_base, to_be_fitted
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.order_files import position_grades
+from luce.data.order_files import graded_rows, position_grades
 from luce.data.trec import document_names
 from luce.display import progress_bar
 from luce.errors import DataError, LuceWarning, RowsError, SettingError, of_user
@@ -24,6 +24,7 @@ from luce.losses.base import Loss
 from luce.losses.function_loss import warn_of_gradient
 from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons
 from luce.losses.partition import PartitionLikelihood
+from luce.numerics.segments import tiers
 from luce.ranker.parts import Parts, choose
 from luce.ranker.probabilities import Probabilities
 from luce.registry import settings_of
@@ -90,11 +91,40 @@ def warn_of_equal_grades(data: Groups, parts: Parts) -> None:
 
 
 def with_list_grades(task: Task) -> Task:
-    """For scorers that look at grades: positions in lists, where there are lists and no grades that differ."""
+    """For scorers that look at grades: positions in lists and pairs, where there are no grades that differ."""
     data, target = task.data, task.target
-    if not isinstance(target, BothTargets) or not target.comparisons.n_orders or np.ptp(data.y) > 0:
+    if not isinstance(target, BothTargets) or np.ptp(data.y) > 0:
         return task
-    return replace(task, data=replace(data, y=position_grades(target.comparisons, data.offsets)))
+    y = position_grades(target.comparisons, data.offsets)
+    return replace(task, data=replace(data, y=whole_grades(y, data.offsets) if task.loss is None else y))
+
+
+def whole_grades(y: FloatArray, offsets: IntArray) -> FloatArray:
+    """The order of grades within queries as whole grades from 0 up, of which 4 is the highest where there are more.
+
+    >>> whole_grades(np.array([1.5, 0.0, 1.5, 7.0]), np.array([0, 3, 4])).tolist()
+    [1.0, 0.0, 1.0, 0.0]
+    """
+    cut = tiers(y, offsets)
+    levels = np.diff(cut.queries)
+    last = np.repeat(levels - 1, levels)
+    level = last - (np.arange(len(cut.starts) - 1) - np.repeat(cut.queries[:-1], levels))
+    grades = np.empty(len(y))
+    grades[cut.order] = np.repeat(
+        np.where(last > 4, np.round(4.0 * level / np.maximum(last, 1)), level), np.diff(cut.starts)
+    )
+    return grades
+
+
+def refuse_unheard(comparisons: Comparisons, loss: Loss | None, data: Groups, title: str) -> None:
+    """Comparisons that say nothing, or that a model with a criterion of its own would not hear beside grades."""
+    if not len(graded_rows(comparisons, data.offsets).queries):
+        raise DataError("The comparisons hold neither a list nor a pair that says something; give at least one.")
+    if loss is None and np.ptp(data.y) > 0:
+        raise SettingError(
+            f"{title!r} has a criterion of its own, which learns from the grades and would not hear the comparisons; "
+            "take a loss such as 'davidson', or leave the grades out (--ignore-grades)."
+        )
 
 
 def trained_by(parts: Parts, task: Task) -> Trained:

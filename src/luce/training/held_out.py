@@ -13,12 +13,14 @@ from luce.data.groups import Groups
 from luce.data.order_files import judged_lists
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import Likelihood, Loss, Target
-from luce.metrics.catalog import Formula, Metric
+from luce.metrics.catalog import Formula, Metric, get
 from luce.numerics.segments import differing
 from luce.registry import settings_of, usual_settings
 from luce.training.run import History
 from luce.types import FloatArray, IntArray
 
+USUAL = "ndcg@10"
+"""The metric that judges where none was named."""
 _LATE = 0.9
 """Share of the rounds after which a best one is near the limit."""
 
@@ -43,7 +45,9 @@ def held_out(valid: Groups, lists: Comparisons | None, metric: Metric, scorer: A
     >>> found.data.y.tolist(), found.rows.tolist()
     ([0.0, 0.0, 1.0], [0, 1, 2])
     """
-    if metric.name == "log_likelihood":
+    if lists is not None and lists.holds_pairs:
+        metric = _of_pairs(metric, loss)
+    elif metric.name == "log_likelihood":
         metric = _likelihood(loss, lists is not None)
     if lists is None:
         refuse_equal_labels(valid, metric)
@@ -55,6 +59,24 @@ def held_out(valid: Groups, lists: Comparisons | None, metric: Metric, scorer: A
         )
     judged = judged_lists(valid, lists)
     return HeldOut(judged.groups(valid), metric, judged.rows)
+
+
+def _of_pairs(metric: Metric, loss: Loss | None) -> Metric:
+    """What judges pairs: the share of preferences that are ordered rightly, or their likelihood under the loss."""
+    if metric.name == "pairwise_accuracy":
+        return metric
+    if metric.name != "log_likelihood" or loss is None:
+        if metric.name != USUAL:
+            what = f"{metric.name} judges rankings; the validation pairs are judged by pairwise_accuracy."
+            warnings.warn(what, LuceWarning, stacklevel=5)
+        return get("pairwise_accuracy")
+
+    def log_prob(scores: FloatArray, labels: FloatArray) -> float:
+        chances = loss.pair_chances(scores, np.random.default_rng(0), 2000)
+        better, worse = (0, 1) if labels[0] >= labels[1] else (1, 0)
+        return float(np.log(chances.tie[0, 1] if labels[0] == labels[1] else chances.before[better, worse]))
+
+    return Metric("log_likelihood", Formula(None, function=log_prob))
 
 
 def refuse_equal_labels(valid: Groups, metric: Metric) -> None:
