@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import luce
 from luce.data.simulate import simulate
-from luce.errors import LuceWarning, OwnPartError, SettingError
+from luce.errors import DataError, LuceWarning, OwnPartError, SettingError
 from luce.registry import Registry
 
 
@@ -144,3 +145,71 @@ def test_a_part_registered_as_another_kind(data, monkeypatch):
         luce.Ranker("no_loss").fit(data)
     with pytest.raises(SettingError, match="'no_scorer' cannot be made"):
         luce.Ranker(scorer="no_scorer").fit(data)
+
+
+class Context(luce.scorers.Scorer):
+    """Looks at the mean document of the query: a listwise scorer in a few lines."""
+
+    name = "context_of_a_test"
+
+    def size(self, n_features):
+        return 2 * n_features
+
+    def means(self, Z, offsets):
+        sizes = np.diff(offsets)
+        return np.repeat(np.add.reduceat(Z, offsets[:-1]) / sizes[:, None], sizes, axis=0)
+
+    def scores(self, parameters, Z, offsets):
+        own, context = np.split(parameters, 2)
+        return Z @ own + np.tanh(self.means(Z, offsets) @ context) * Z[:, 0]
+
+    def gradient(self, parameters, Z, offsets, d_scores):
+        means = self.means(Z, offsets)
+        bend = d_scores * Z[:, 0] / np.cosh(means @ np.split(parameters, 2)[1]) ** 2
+        return np.concatenate([d_scores @ Z, bend @ means])
+
+
+class Careless(Context):
+    """Takes the mean over whatever rows it is given."""
+
+    name = "careless_of_a_test"
+
+    def scores(self, parameters, Z):
+        own, context = np.split(parameters, 2)
+        return Z @ own + np.tanh(Z.mean(axis=0) @ context) * Z[:, 0]
+
+    def gradient(self, parameters, Z, d_scores):
+        mean = Z.mean(axis=0)
+        bend = (d_scores @ Z[:, 0]) / np.cosh(mean @ np.split(parameters, 2)[1]) ** 2
+        return np.concatenate([d_scores @ Z, bend * mean])
+
+
+class Placed(Context):
+    """Looks at where a row stands."""
+
+    name = "placed_of_a_test"
+
+    def scores(self, parameters, Z, offsets):
+        place = np.arange(len(Z)) - np.repeat(offsets[:-1], np.diff(offsets))
+        return super().scores(parameters, Z, offsets) + 0.1 * place
+
+
+def test_a_listwise_scorer_trains_saves_and_serves(tmp_path, monkeypatch):
+    assert luce.testing.check_scorer(Context()).passed
+    with pytest.raises(SettingError, match="rows touch each other"):
+        luce.testing.check_scorer(Careless())
+    with pytest.raises(SettingError, match="scores of moved rows"):
+        luce.testing.check_scorer(Placed())
+    for table in ("_table", "_spelling"):
+        monkeypatch.setattr(luce.scorers.registry, table, dict(getattr(luce.scorers.registry, table)))
+    luce.scorers.register(Context)
+    data = simulate(queries=20, seed=3)
+    model = luce.Ranker("pmop", "context_of_a_test", max_iter=30).fit(data)
+    assert model.needs_queries
+    model.save(tmp_path / "m.luce")
+    again = luce.load(tmp_path / "m.luce")
+    scores = model.predict(data)
+    for q, (a, b) in enumerate(itertools.pairwise(data.offsets.tolist())):
+        np.testing.assert_allclose(again.predict(data.take([q])), scores[a:b], rtol=1e-12)
+    with pytest.raises(DataError, match="scores documents within their query; give qid"):
+        model.predict(data.X)

@@ -200,6 +200,13 @@ def _sample(seed: int = 0) -> Groups:
     return from_arrays(X, y, qid=np.repeat(np.arange(6), 10))
 
 
+def _lists() -> Groups:
+    """Queries of 1, 2, 7, 5 and 30 documents of as many features as `_sample` has, two of them equal."""
+    X = np.random.default_rng(3).normal(size=(45, _sample().n_features)).astype(np.float32)
+    X[4] = X[3]
+    return from_arrays(X, np.zeros(45), group=[1, 2, 7, 5, 30])
+
+
 def check_scorer(scorer: Any, *, raise_on_failure: bool = True) -> Verdict:
     """What a scorer with parameters must hold: its gradient, its fitted form, and that its settings make it again.
 
@@ -223,6 +230,30 @@ def check_scorer(scorer: Any, *, raise_on_failure: bool = True) -> Verdict:
         grad = bound.backward(at, data.X, data.offsets, d_scores)
         numeric = numeric_gradient(lambda w: float(bound.forward(w, data.X, data.offsets) @ d_scores), at)
         _near(grad, numeric, "gradient and finite differences", 1e-4)
+
+    def isolated() -> None:
+        """A query scores alone as among others, a row alone where the scorer takes no queries, in any order."""
+        bound, at = start()
+        lists = _lists()
+        scores = bound.forward(at, lists.X, lists.offsets)
+        alone = not getattr(bound, "needs_queries", True)
+        bounds = np.arange(lists.n_rows + 1) if alone else lists.offsets
+        d_scores, total = rng.normal(size=lists.n_rows), 0.0
+        for a, b in pairwise(bounds.tolist()):
+            one = np.array([0, b - a])
+            said = "rows touch each other" if alone else "queries touch each other"
+            _near(bound.forward(at, lists.X[a:b], one), scores[a:b], f"{said}: scores alone and among others", 1e-5)
+            total = total + bound.backward(at, lists.X[a:b], one, d_scores[a:b])
+        among = bound.backward(at, lists.X, lists.offsets, d_scores)
+        _near(total, among, "the gradient is not a sum over queries: gradients of parts and of all", 1e-4)
+        mixed = np.concatenate([a + rng.permutation(b - a) for a, b in pairwise(lists.offsets.tolist())])
+        _near(bound.forward(at, lists.X[mixed], lists.offsets), scores[mixed], "scores of moved rows", 1e-5)
+        last = int(lists.offsets[-2])
+        back = np.concatenate([np.arange(last, lists.n_rows), np.arange(last)])
+        turned = np.concatenate([[0], lists.n_rows - last + lists.offsets[:-1]])
+        _near(bound.forward(at, lists.X[back], turned), scores[back], "scores of queries in another order", 1e-5)
+        same = int(lists.offsets[2])
+        _near(scores[same : same + 1], scores[same + 1 : same + 2], "scores of equal documents", 1e-5)
 
     def fitted() -> None:
         """The fitted scorer gives finite scores, one a row, and an importance a feature."""
@@ -248,7 +279,7 @@ def check_scorer(scorer: Any, *, raise_on_failure: bool = True) -> Verdict:
         again = scorers.fitted_class(found.name).from_state(*state)
         _near(again.score(data.X, data.offsets), found.score(data.X, data.offsets), "scores after loading", 1e-12)
 
-    return _verdict(f"scorer {part.name!r}", [gradient, fitted, settings, file], raise_on_failure)
+    return _verdict(f"scorer {part.name!r}", [gradient, isolated, fitted, settings, file], raise_on_failure)
 
 
 def check_metric(metric: Any, *, raise_on_failure: bool = True) -> Verdict:

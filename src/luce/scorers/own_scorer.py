@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,6 +28,10 @@ class Scorer(ABC):
     A subclass has a `name`, says how many parameters `size` features need, and gives `scores` and `gradient` of rows of
     standardised features. What its class takes (the fields, if it is a dataclass) are its settings. Registered with
     `luce.scorers.register`, it works by name, and its fitted models can be saved.
+
+    A score may depend on the other documents of its query: `scores(parameters, Z, offsets)` and
+    `gradient(parameters, Z, offsets, d_scores)` get several queries at once, query q in the rows `offsets[q]` to
+    `offsets[q + 1]`. The signature says which of the two it is.
     """
 
     name: ClassVar[str]
@@ -38,13 +43,19 @@ class Scorer(ABC):
     def size(self, n_features: int) -> int:
         """Number of parameters."""
 
-    @abstractmethod
-    def scores(self, parameters: FloatArray, Z: FloatArray) -> FloatArray:
-        """One score a row of standardised features."""
+    scores: Callable[..., FloatArray]
+    """`scores(parameters, Z)`, or with offsets: one score a row of standardised features."""
+    gradient: Callable[..., FloatArray]
+    """`gradient(parameters, Z, d_scores)`, or with offsets: that in the parameters, given that in the scores."""
 
-    @abstractmethod
-    def gradient(self, parameters: FloatArray, Z: FloatArray, d_scores: FloatArray) -> FloatArray:
-        """Gradient in the parameters, given that in the scores of the same rows."""
+    @property
+    def needs_queries(self) -> bool:
+        """Whether a score may depend on the other documents of its query: `scores` takes their boundaries."""
+        return len(signature(self.scores).parameters) > 2
+
+    def _queries(self, offsets: IntArray) -> tuple[IntArray, ...]:
+        """The boundaries of a block of queries, for a scorer that takes them."""
+        return (np.asarray(offsets, dtype=np.int64) - offsets[0],) if self.needs_queries else ()
 
     def initial(self, rng: np.random.Generator) -> FloatArray:
         """Where training starts; zeros unless a scorer wants something else."""
@@ -52,6 +63,11 @@ class Scorer(ABC):
 
     def bind(self, data: Groups) -> Self:
         """The same scorer with the moments of a training set."""
+        for method in ("scores", "gradient"):
+            if not callable(getattr(self, method, None)):
+                raise SettingError(
+                    f"The scorer {self.name!r} has no method {method}; a scorer gives scores and gradient."
+                )
         bound = self._with(standardise_blocks(as_blocks(data)))
         with of_user(f"initial of the scorer {self.name!r}"):
             start = np.asarray(bound.initial(np.random.default_rng(0)), dtype=np.float64)
@@ -75,7 +91,9 @@ class Scorer(ABC):
     def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of a block of whole queries."""
         with of_user(f"scores of the scorer {self.name!r}"):
-            found = np.asarray(self.scores(parameters.copy(), self._standardised(X)), dtype=np.float64)
+            found = np.asarray(
+                self.scores(parameters.copy(), self._standardised(X), *self._queries(offsets)), dtype=np.float64
+            )
         return self._checked("scores", found, (len(X),))
 
     def backward(
@@ -84,7 +102,9 @@ class Scorer(ABC):
         """Gradient in the parameters of a block of whole queries."""
         Z = self._standardised(X)
         with of_user(f"gradient of the scorer {self.name!r}"):
-            found = np.asarray(self.gradient(parameters.copy(), Z, d_scores.copy()), dtype=np.float64)
+            found = np.asarray(
+                self.gradient(parameters.copy(), Z, *self._queries(offsets), d_scores.copy()), dtype=np.float64
+            )
         return self._checked("gradient", found, (self.n_parameters,))
 
     def _checked(self, what: str, found: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -118,7 +138,11 @@ class FittedOwn:
 
     scorer: Scorer
     parameters: FloatArray
-    needs_queries = False
+
+    @property
+    def needs_queries(self) -> bool:
+        """As the scorer."""
+        return self.scorer.needs_queries
 
     @property
     def name(self) -> str:
@@ -135,9 +159,10 @@ class FittedOwn:
         return self.scorer.forward(self.parameters, X, offsets)
 
     def importance(self) -> FloatArray:
-        """Effect of one standard deviation of each feature on the score of a mean document."""
+        """Effect of one standard deviation of each feature on the score of a mean document, alone in its query."""
         Z = np.concatenate([np.zeros((1, self.n_features)), np.eye(self.n_features)])
-        scores = np.asarray(self.scorer.scores(self.parameters, Z), dtype=np.float64)
+        alone = self.scorer._queries(np.arange(len(Z) + 1))
+        scores = np.asarray(self.scorer.scores(self.parameters, Z, *alone), dtype=np.float64)
         result: FloatArray = scores[1:] - scores[0]
         return result
 
