@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.checks import whole
-from luce.data.blocks import as_blocks
 from luce.data.groups import Groups
 from luce.errors import SettingError, of_user
 from luce.registry import make, settings_of
@@ -52,7 +51,7 @@ class Scorer(ABC):
 
     def bind(self, data: Groups) -> Self:
         """The same scorer with the moments of a training set."""
-        bound = self._with(standardise_blocks(as_blocks(data)))
+        bound = self._with(standardise_blocks(data))
         with of_user(f"initial of the scorer {self.name!r}"):
             start = np.asarray(bound.initial(np.random.default_rng(0)), dtype=np.float64)
         self._checked("initial", start, (bound.n_parameters,))
