@@ -31,7 +31,7 @@ from luce.experiments import Candidate, Fold, compare, find_folds
 from luce.experiments.comparison import ModelComparison
 from luce.experiments.run_folder import write_results
 from luce.metrics import bootstrap_interval, randomisation_test
-from luce.metrics.significance import Column, against, intervals
+from luce.metrics.significance import Column, against, board
 
 LINEAR = ("pmop-fd", "ranknet", "listnet", "listmle", "rank-regress")
 TREES = ("lambdamart",)
@@ -168,7 +168,7 @@ def _statistics(result: ModelComparison) -> list[Line]:
     ]
     start = time.perf_counter()
     against(columns, 0)
-    intervals({(c.metric, c.model): c.values for c in columns}, 0)
+    board([], {(c.metric, c.model): c.values for c in columns}, 0)
     ours = time.perf_counter() - start
     start = time.perf_counter()
     for column in columns:

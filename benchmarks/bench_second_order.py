@@ -35,7 +35,7 @@ def problem() -> Groups:
 
 def correlate(data: Groups) -> np.ndarray:
     scale = standardise(data.X)
-    return product_correlations(data.X, data.y, scale.mean, scale.inverse_sd).correlation
+    return product_correlations(data, scale.mean, scale.inverse_sd).correlation
 
 
 def built_in_blocks(data: Groups, share: int = 10) -> float:

@@ -139,7 +139,7 @@ def test_solr(tmp_path, text):
     document = {"id": "7555", "[features]": text}
     answer = {"responseHeader": {"params": {"q": "rambo"}}, "response": {"numFound": 1, "docs": [document]}}
     log = parse_log(write(tmp_path, answer))
-    ((query, documents),) = log.responses
+    ((query, documents),) = log
     assert query == "rambo"
     assert documents["7555"]["title"] == 1.5
 

@@ -124,6 +124,8 @@ def midpoints(rng: np.random.Generator, n: int) -> list[str]:
 def test_numbers_round_as_python_rounds_them(tmp_path) -> None:
     rng = np.random.default_rng(0)
     texts = random_decimals(rng, 20_000) + midpoints(rng, 500)
+    texts += [f"{w}e{q}" for w in (1, 2**53 - 1, 2**53 + 1, 10**19, 2**64 - 1) for q in range(-350, 19)]
+    texts += [repr(float(x)) for x in rng.standard_normal(2000) * 10.0 ** rng.integers(-40, 38, 2000)]
     data = read_text(tmp_path, "".join(f"{text} qid:1 1:{text}\n" for text in texts))
     exact = np.array([float(text) for text in texts])
     np.testing.assert_array_equal(data.y, exact)
@@ -228,8 +230,11 @@ ODD_LINES = [
     b"",
     b"  # only a comment",
     b"0 qid:8 12:0.30000001192092896",
+    b"1.7976931348623157e308 qid:8 12:3.402823567797336e38",
 ]
 WRONG_LINES = [
+    b"1 qid:9 1:3.4028235677973366e38",
+    b"1.7976931348623159e308 qid:9 1:1",
     b"1 qid:9 1:nan",
     b"1 qid:9 1:2 1:2",
     b"1 qid:9 0:2",

@@ -10,7 +10,6 @@ from luce.metrics.significance import (
     Column,
     against,
     board,
-    intervals,
     randomisation_p_values,
     resampled_means,
 )
@@ -52,7 +51,7 @@ def test_skipped_queries_count_for_nothing(values):
 
 
 def test_intervals_are_those_of_the_single_bootstrap(values):
-    found = intervals(values, seed=0)
+    found = board([], values, 0)[1]
     for name, column in values.items():
         alone = bootstrap_interval(column, samples=20_000, rng=9)
         width = alone.high - alone.low
@@ -103,7 +102,7 @@ def test_coverage_of_intervals():
     rng = np.random.default_rng(9)
     experiments = 600
     columns = {i: rng.beta(0.6, 1.4, 60) for i in range(experiments)}
-    found = np.array(list(intervals(columns, seed=3).values()))
+    found = np.array(list(board([], columns, 3)[1].values()))
     covered = np.mean((found[:, 0] <= 0.3) & (found[:, 1] >= 0.3))
     assert 0.91 < covered < 0.97
 
@@ -122,5 +121,5 @@ def test_a_board_is_both_of_its_parts(values):
         assert row == {
             key: pytest.approx(value, rel=1e-9) if key in ("low", "high") else value for key, value in alone.items()
         }
-    assert found == {name: pytest.approx(limits, rel=1e-9) for name, limits in intervals(values, seed=2).items()}
+    assert found == {name: pytest.approx(limits, rel=1e-9) for name, limits in board([], values, 2)[1].items()}
     assert board([], {}, seed=2) == ([], {})

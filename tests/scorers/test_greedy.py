@@ -192,5 +192,5 @@ def test_simulation():
     assert ((data.subtopics.sum(axis=1) > 0) == (data.y > 0)).all()
     with pytest.raises(SettingError, match="stories is 0"):
         simulate_duplicates(5, stories=0)
-    with pytest.raises(SettingError, match="copies must be at least 1"):
+    with pytest.raises(SettingError, match="it must be a number of at least 1"):
         simulate_duplicates(5, copies=0.5)

@@ -34,9 +34,14 @@ def direct_correlations(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     return result
 
 
+def by_row(X, y):
+    """Every row a query."""
+    return luce.from_arrays(X, y, group=np.ones(len(X), dtype=int))
+
+
 def correlations(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     scale = standardise(X)
-    return product_correlations(X, y, scale.mean, scale.inverse_sd).correlation
+    return product_correlations(by_row(X, y), scale.mean, scale.inverse_sd).correlation
 
 
 def awkward(rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:
@@ -78,7 +83,7 @@ def test_correlations_do_not_depend_on_threads():
 def test_deviations_of_products():
     X, y = awkward(500)
     scale = standardise(X)
-    found = product_correlations(X, y, scale.mean, scale.inverse_sd).deviation
+    found = product_correlations(by_row(X, y), scale.mean, scale.inverse_sd).deviation
     Z = built(X)
     expected = np.array([[(Z[:, i] * Z[:, j]).std() if i <= j else 0.0 for j in range(12)] for i in range(12)])
     np.testing.assert_allclose(found[:12, :12], expected, rtol=1e-4, atol=1e-6)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from luce.data.groups import Groups
 from luce.data.schema import FEATURE, Column
 from luce.errors import DataError
-from luce.numerics.segments import chunk_queries, map_chunks, tiers
+from luce.numerics.segments import chunk_queries, tiers
 from luce.types import FloatArray, IntArray
 
 _MANY_LABELS = 20
@@ -33,14 +33,14 @@ def describe(data: Groups) -> dict[str, Any]:
     >>> facts["documents"], facts["tied_pairs"], facts["constant_features"]
     (3, 0.3333333333333333, ['2'])
     """
-    constant, missing, missing_rows = _features(data)
+    found = _features(data)
     known = {} if data.schema is None else {"columns": columns(data)}
     return {
         **known,
         **describe_queries(data),
-        "constant_features": [data.feature_names[i] for i in constant.tolist()],
-        "missing_values": missing,
-        "documents_with_missing_values": missing_rows,
+        "constant_features": [data.feature_names[i] for i in np.flatnonzero(~found.varies).tolist()],
+        "missing_values": int(found.gaps.sum()),
+        "documents_with_missing_values": found.rows_with_gaps,
         "document_ids": data.document_ids is not None,
         "query_weights": data.query_weight is not None,
         "relations": sorted(data.relations),
@@ -53,21 +53,14 @@ def describe(data: Groups) -> dict[str, Any]:
 def columns(data: Groups) -> list[dict[str, Any]]:
     """Every column of the table: its part and type, and of features the range and the share that is missing."""
     assert data.schema is not None
-
-    def look(_: int, chunk: tuple[int, int]) -> tuple[Any, Any, Any]:
-        X = data.X[data.offsets[chunk[0]] : data.offsets[chunk[1]]]
-        return np.fmin.reduce(X), np.fmax.reduce(X), np.isnan(X).sum(axis=0)
-
-    low, high, gaps = zip(*map_chunks(look, chunk_queries(data.offsets, 4096)), strict=True)
-    least, most, missing = np.fmin.reduce(low), np.fmax.reduce(high), np.sum(gaps, axis=0) / data.n_rows
-    found, feature = [], 0
+    features, found, j = _features(data), [], 0
     for column in data.schema.columns:
         facts = column_facts(column)
         if column.role == FEATURE:
-            if column.type != "category" and not np.isnan(least[feature]):
-                facts |= {"min": float(least[feature]), "max": float(most[feature])}
-            facts["missing"] = float(missing[feature])
-            feature += 1
+            if column.type != "category" and not np.isnan(features.least[j]):
+                facts |= {"min": float(features.least[j]), "max": float(features.most[j])}
+            facts["missing"] = float(features.gaps[j] / data.n_rows)
+            j += 1
         found.append(facts)
     return found
 
@@ -115,19 +108,28 @@ def _label_counts(data: Groups) -> dict[str, Any]:
     return {"distinct": len(values), "min": float(values[0]), "max": float(values[-1])}
 
 
-def _features(data: Groups) -> tuple[IntArray, int, int]:
-    """Constant columns, missing values and rows that have some, in one pass over X."""
+class _Features(NamedTuple):
+    """The range of every column, whether it has several values, its gaps, and the rows that have some."""
+
+    least: FloatArray
+    most: FloatArray
+    varies: NDArray[np.bool_]
+    gaps: IntArray
+    rows_with_gaps: int
+
+
+def _features(data: Groups) -> _Features:
+    """All of it in one pass over X."""
     first = data.X[0]
 
-    def look(_: int, chunk: tuple[int, int]) -> tuple[Any, int, int]:
-        X = data.X[data.offsets[chunk[0]] : data.offsets[chunk[1]]]
+    def look(X: NDArray[np.float32], y: FloatArray) -> tuple[Any, ...]:
         gaps = np.isnan(X)
         varies = ~((first == X) | (gaps & np.isnan(first))).all(axis=0)
-        return varies, int(gaps.sum()), int(gaps.any(axis=1).sum())
+        return np.fmin.reduce(X), np.fmax.reduce(X), varies, gaps.sum(axis=0), int(gaps.any(axis=1).sum())
 
-    results = map_chunks(look, chunk_queries(data.offsets, 4096))
-    varies = np.logical_or.reduce([result[0] for result in results])
-    return np.flatnonzero(~varies), sum(r[1] for r in results), sum(r[2] for r in results)
+    least, most, varies, gaps, rows = zip(*data.map(look, chunk_queries(data.offsets, 4096)), strict=True)
+    ends = np.fmin.reduce(least), np.fmax.reduce(most)
+    return _Features(*ends, np.logical_or.reduce(varies), np.sum(gaps, axis=0), sum(rows))
 
 
 def _is_mapped(array: Any) -> bool:

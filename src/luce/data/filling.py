@@ -66,9 +66,7 @@ class Filling:
         """
         known = {} if data.schema is None else data.schema.categories
         categories = [len(known[j]) if expand and j in known else 0 for j in range(data.n_features)]
-        gaps = np.zeros(data.n_features, dtype=bool)
-        for first in range(0, data.n_rows, _BLOCK):
-            gaps |= np.isnan(data.X[first : first + _BLOCK]).any(axis=0)
+        gaps = _gaps(data)
         marked = [j for j in np.flatnonzero(gaps).tolist() if not categories[j]] if fill else []
         if not any(categories) and not marked and not later and (data.schema is None or not fill):
             return None
@@ -126,9 +124,7 @@ class Filling:
         """Name the features that had no gaps in training, and have some here: the model knows nothing of them."""
         if not self.fills:
             return
-        gaps = np.zeros(data.n_features, dtype=bool)
-        for first in range(0, data.n_rows, _BLOCK):
-            gaps |= np.isnan(data.X[first : first + _BLOCK]).any(axis=0)
+        gaps = _gaps(data)
         new = [j for j in np.flatnonzero(gaps).tolist() if not self.categories[j] and j not in self.marked]
         if new:
             more = f" (and {len(new) - 1} more)" if len(new) > 1 else ""
@@ -173,6 +169,14 @@ class Filling:
         if not all(median is None or np.isfinite(median) for median in medians):
             raise DataError("what stands for gaps and categories is damaged")
         return made
+
+
+def _gaps(data: Groups) -> NDArray[np.bool_]:
+    """Which features have gaps."""
+    gaps = np.zeros(data.n_features, dtype=bool)
+    for first in range(0, data.n_rows, _BLOCK):
+        gaps |= np.isnan(data.X[first : first + _BLOCK]).any(axis=0)
+    return gaps
 
 
 def _median(values: NDArray[np.float32]) -> float:

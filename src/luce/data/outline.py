@@ -41,7 +41,9 @@ class Outline(NamedTuple):
         return len(self.feature_names)
 
     def groups(self, X: NDArray[np.float32]) -> Groups:
-        """With the features, in the final order of rows."""
+        """With the features in the order of the input, which are put into the final one in place."""
+        if self.row_order is not None:
+            permute_rows(X, self.row_order)
         return as_read(Groups(X=X, **self._asdict()))
 
 

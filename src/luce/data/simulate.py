@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from luce.checks import number, whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.numerics.blas import one_blas_thread
@@ -52,12 +53,9 @@ def simulate(
     (100, 12, [0.0, 1.0, 2.0, 3.0, 4.0])
     """
     for name, value, least in (("queries", queries, 1), ("features", features, 1), ("grades", grades, 2)):
-        if value < least:
-            raise SettingError(f"{name} is {value}; it must be at least {least}.")
-    if not (np.isfinite(noise) and noise >= 0):
-        raise SettingError(f"noise is {noise}; it must be finite and at least 0.")
-    if seed < 0:
-        raise SettingError(f"seed is {seed}; it must be at least 0.")
+        whole(name, value, least)
+    number("noise", noise)
+    whole("seed", seed, 0)
     root = np.random.SeedSequence(seed)
     rng = np.random.default_rng(root.spawn(1)[0])
     offsets = np.concatenate([[0], np.cumsum(_sizes(queries, rng))]).astype(np.int64)
@@ -172,10 +170,10 @@ def simulate_duplicates(
     (20, 20, 6)
     """
     for name, value, least in (("queries", queries, 1), ("stories", stories, 1), ("subtopics", subtopics, 1)):
-        if value < least:
-            raise SettingError(f"{name} is {value}; it must be at least {least}.")
-    if not copies >= 1 or not noise >= 0 or seed < 0:
-        raise SettingError("copies must be at least 1, noise and seed at least 0.")
+        whole(name, value, least)
+    number("copies", copies, 1.0)
+    number("noise", noise)
+    whole("seed", seed, 0)
     rng = np.random.default_rng(np.random.SeedSequence([seed, 7]))
     n = queries * stories
     about = np.where(rng.random(n) < _RELEVANT, rng.integers(0, subtopics, n), -1)

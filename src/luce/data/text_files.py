@@ -372,7 +372,7 @@ def write_text(path: str | Path) -> Iterator[IO[str]]:
     # No time stamp in the header: the same content gives the same bytes.
     with (
         atomic_write(path) as raw,
-        gzip.GzipFile(fileobj=raw, mode="wb", filename="", mtime=0) as packed,
+        gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6, filename="", mtime=0) as packed,
         io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as stream,
     ):
         yield stream

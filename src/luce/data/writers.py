@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
+from luce.data.text_files import write_text
 from luce.errors import DataError, OutputError, SettingError
 from luce.numerics.segments import query_index
 from luce.storage import atomic_write, check_output
@@ -66,10 +65,11 @@ def write_letor(data: Groups, path: str | Path) -> None:
     if len(set(ids)) != len(ids) or "" in ids:
         raise DataError("Query ids that are empty or equal but for white space and # cannot be written as LETOR text.")
     query = query_index(data.offsets)
-    with atomic_write(path) as stream, _gzipped(stream, str(path).endswith(".gz")) as write:
+    with write_text(path) as stream:
         for first in range(0, data.n_rows, _BLOCK_ROWS):
             last = min(first + _BLOCK_ROWS, data.n_rows)
-            write("".join(_lines(data, ids, query, first, last)).encode("utf-8", "replace"))
+            text = "".join(_lines(data, ids, query, first, last))
+            stream.write(text.encode("utf-8", "replace").decode())
 
 
 def _lines(data: Groups, ids: list[str], query: NDArray[np.int64], first: int, last: int) -> Iterator[str]:
@@ -85,16 +85,6 @@ def _lines(data: Groups, ids: list[str], query: NDArray[np.int64], first: int, l
 
 def _comment(document: str) -> str:
     return " # " + document.translate(_NEWLINES) if document else ""
-
-
-@contextmanager
-def _gzipped(stream: Any, wanted: bool) -> Iterator[Any]:
-    if not wanted:
-        yield stream.write
-        return
-    packer = zlib.compressobj(level=6, wbits=31)
-    yield lambda text: stream.write(packer.compress(text))
-    stream.write(packer.flush())
 
 
 def write_parquet(data: Groups, path: str | Path) -> None:

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from luce.errors import DataError, SettingError
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import mean_of
-from luce.numerics.compiled import kernel
 from luce.types import FloatArray
 
 _EXACT_QUERIES = 16
@@ -125,9 +124,8 @@ def bootstrap_interval(
     if not 0.0 < level < 1.0 or samples < 1:
         raise SettingError(f"level is {level} and samples is {samples}; they must be in (0, 1) and at least 1.")
     values = _differences(a, b)
-    means = resampled_means(values[:, None], samples=samples, seed=rng)[:, 0]
-    low, high = np.quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-    return Interval(float(values.mean()), float(low), float(high))
+    low, high = _quantiles(resampled_means(values[:, None], samples=samples, seed=rng), level)
+    return Interval(float(values.mean()), float(low[0]), float(high[0]))
 
 
 def win_tie_loss(a: ArrayLike, b: ArrayLike, *, tolerance: float = 1e-9) -> WinTieLoss:
@@ -194,15 +192,13 @@ def against(columns: Sequence[Column], seed: int, level: float = 0.95) -> list[d
     return board(columns, {}, seed, level)[0]
 
 
-def intervals(values: Mapping[K, FloatArray], seed: int, level: float = 0.95) -> dict[K, tuple[float, float]]:
-    """Bootstrap intervals over queries of the means of several columns; NaN where a column has no value."""
-    return board([], values, seed, level)[1]
-
-
 def board(
     columns: Sequence[Column], values: Mapping[K, FloatArray], seed: int, level: float = 0.95
 ) -> tuple[list[dict[str, Any]], dict[K, tuple[float, float]]]:
-    """`against` and `intervals` at once: to draw the queries takes longer than all the means over them."""
+    """`against`, and bootstrap intervals of the means of further columns, NaN where one has no value.
+
+    Both at once, since to draw the queries takes longer than all the means over them.
+    """
     differences = [column.values - column.reference for column in columns]
     stacked = [*differences, *values.values()]
     if not stacked:
@@ -294,20 +290,12 @@ def resampled_means(
     for start in range(0, samples, block):
         count = min(block, samples - start)
         drawn = rng.integers(0, queries, size=(count, queries), dtype=np.int32)
-        weight = np.zeros((count, queries))
-        _count(drawn, weight)
+        places = drawn + queries * np.arange(count)[:, None]
+        weight = np.bincount(places.ravel(), minlength=count * queries).reshape(count, queries).astype(np.float64)
         present = np.full((count, filled.shape[1]), float(queries)) if there.all() else weight @ there
         with np.errstate(invalid="ignore"):
             means[start : start + count] = (weight @ filled) / present
     return means
-
-
-@kernel
-def _count(drawn: NDArray[np.int32], weight: NDArray[np.float64]) -> None:
-    """How often every query was drawn, a row a draw."""
-    for s in range(drawn.shape[0]):
-        for i in range(drawn.shape[1]):
-            weight[s, drawn[s, i]] += 1.0
 
 
 def _quantiles(means: NDArray[np.float64], level: float) -> tuple[FloatArray, FloatArray]:

@@ -109,12 +109,7 @@ def fitted_class(name: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "LearnedKernel":
-        from luce.scorers.kernel_sums import LearnedKernel
-
-        return LearnedKernel
-    if name == "Scorer":
-        from luce.scorers.own_scorer import Scorer
-
-        return Scorer
-    raise AttributeError(f"module 'luce.scorers' has no attribute {name!r}")
+    module = {"LearnedKernel": "kernel_sums", "Scorer": "own_scorer"}.get(name)
+    if module is None:
+        raise AttributeError(f"module 'luce.scorers' has no attribute {name!r}")
+    return getattr(import_module(f"luce.scorers.{module}"), name)

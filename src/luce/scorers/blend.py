@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from luce.data.filling import Filling
 from luce.errors import DataError, ModelFormatError
 from luce.scorers.forest import Forest
-from luce.scorers.linear import FittedLinear, linear_below
+from luce.scorers.linear import FittedLinear
 from luce.scorers.saved import feature_count
 from luce.types import FloatArray, IntArray
 
@@ -80,7 +80,7 @@ class FittedBlend:
         if type(share) is not float or not 0.0 <= share <= 1.0:
             raise ModelFormatError(f"A blend needs the share of its linear members; the file has {share!r}.")
         filling = _filling(settings.get("filling"), width)
-        linear = linear_below(cls.name, settings, arrays, width if filling is None else filling.width)
+        linear = FittedLinear.under(cls.name, settings, arrays, width if filling is None else filling.width)
         return cls(Forest.from_arrays(arrays, width), linear, filling, width, share)
 
 

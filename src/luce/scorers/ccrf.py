@@ -11,10 +11,9 @@ The relevances of a query are jointly Gaussian, near the features and tied to ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +21,11 @@ from numpy.typing import NDArray
 from luce.data.filling import normalise_within_queries
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError
-from luce.scorers.kernel_sums import bare_groups, unit_rows
+from luce.scorers.kernel_sums import FittedLists, unit_rows
 from luce.scorers.listwise import refuse_missing
-from luce.scorers.saved import finite
-from luce.types import FloatArray, IntArray
-
-FORMS = ("feedback", "distillation")
+from luce.scorers.saved import array
+from luce.spec import option
+from luce.types import FloatArray
 
 
 def similarities(data: Groups, relation: str) -> Iterator[NDArray[np.float64]]:
@@ -85,26 +83,15 @@ def _relation(data: Groups, name: str) -> Any:
     return data.relations[name]
 
 
-@dataclass(frozen=True, eq=False)
-class FittedCCRF:
+class FittedCCRF(FittedLists):
     """`alpha` has a weight above 0 for every feature, normalised within queries; `beta` is that of the relation."""
 
-    alpha: FloatArray
+    alpha: FloatArray = array("features")
     beta: float
-    form: str
-    relation: str | None
+    form: Literal["feedback", "distillation"]
+    relation: str | None = option()
 
     name = "ccrf"
-    needs_queries = True
-
-    @property
-    def n_features(self) -> int:
-        """Features that a row must have."""
-        return len(self.alpha)
-
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
-        """Scores of documents without relations."""
-        return self.score_groups(bare_groups(X, offsets), None)
 
     def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
         """The mean of the field; feedback solves a system of equations for every query.
@@ -139,22 +126,10 @@ class FittedCCRF:
         result: FloatArray = self.alpha / self.alpha.sum()
         return result
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Settings and arrays for a model file."""
-        return {"beta": self.beta, "form": self.form, "relation": self.relation}, {"alpha": self.alpha}
-
-    @classmethod
-    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedCCRF:
-        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        alpha = finite(cls.name, arrays, "alpha", (None,))
-        beta, relation = settings.get("beta"), settings.get("relation")
-        if not len(alpha) or not (alpha > 0).all():
+    def _check(self) -> None:
+        if not len(self.alpha) or not (self.alpha > 0).all():
             raise ModelFormatError("A random field needs weights above 0.")
-        form = settings.get("form")
-        if form not in FORMS or not (relation is None or isinstance(relation, str)):
-            raise ModelFormatError(f"A random field has no form {form!r} with the relation {relation!r}.")
-        if not isinstance(beta, int | float) or not np.isfinite(beta) or (form == "feedback" and beta < 0):
-            raise ModelFormatError(f"A random field needs a finite beta; the file has {beta!r}.")
-        if form == "feedback" and relation is None:
+        if self.form == "feedback" and self.beta < 0:
+            raise ModelFormatError(f"A random field for feedback needs a beta of at least 0; the file has {self.beta}.")
+        if self.form == "feedback" and self.relation is None:
             raise ModelFormatError("A random field for feedback needs a relation.")
-        return cls(alpha, float(beta), str(form), relation)

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.checks import fits_in_memory
-from luce.data.blocks import Blocks, InMemory, cut_blocks
-from luce.data.groups import Groups
+from luce.data.blocks import Blocks, cut_blocks
 from luce.errors import SettingError
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.compiled import kernel
@@ -56,24 +55,17 @@ class Selection(NamedTuple):
     deviation: FloatArray
 
 
-def product_correlations(
-    X: NDArray[np.float32], y: FloatArray, mean: FloatArray, inverse_sd: FloatArray
-) -> Correlations:
-    """Pearson correlations of y with all products of standardised features.
+def product_correlations(data: Blocks, mean: FloatArray, inverse_sd: FloatArray) -> Correlations:
+    """Pearson correlations of the label with all products of standardised features, over whole queries at a time.
 
-    Memory beside X: a few matrices of features x features, and sums for threads of at most a quarter of X.
+    Memory beside the data: a few matrices of features x features, and sums for threads of at most a quarter of X.
 
-    >>> X = np.array([[1, 5], [2, 5], [3, 5], [4, 5]], dtype=np.float32)
-    >>> r = product_correlations(X, np.array([1.0, 0, 0, 1]), X.mean(axis=0), np.array([0.5, 0]))
+    >>> import luce
+    >>> data = luce.from_arrays([[1, 5], [2, 5], [3, 5], [4, 5]], [1, 0, 0, 1])
+    >>> r = product_correlations(data, data.X.mean(axis=0), np.array([0.5, 0]))
     >>> r.correlation.round(6).tolist(), r.deviation.round(6).tolist()
     ([[1.0, 0.0], [0.0, 0.0]], [[0.25, 0.0], [0.0, 0.0]])
     """
-    rows = np.arange(len(X) + 1)
-    return correlations_of_blocks(InMemory(Groups(X, y, rows, rows[1:])), mean, inverse_sd)
-
-
-def correlations_of_blocks(data: Blocks, mean: FloatArray, inverse_sd: FloatArray) -> Correlations:
-    """The same, over whole queries at a time, for data that need not be in memory."""
     y, rows, n = data.y, data.n_rows, data.n_features
     fits_in_memory(40.0 * n**2, f"Correlations of the products of {n:,} features", "take fewer features")
     about = float(y.mean())

@@ -14,9 +14,7 @@ stage, and a stage costs one pass over the features for the utilities and one fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +22,11 @@ from scipy.special import softmax
 
 from luce.checks import fits_in_memory
 from luce.data.groups import Groups
-from luce.errors import DataError, ModelFormatError
+from luce.errors import DataError
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
-from luce.scorers.saved import finite
+from luce.scorers.saved import Fitted, array
+from luce.spec import option
 from luce.types import FloatArray, IntArray
 
 
@@ -99,12 +98,11 @@ def _put_before(X: NDArray[np.float32], theta: FloatArray) -> NDArray[np.float64
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class FittedCPS:
+class FittedCPS(Fitted):
     """Ranks a query by k greedy stages, and what is left by its utility after them."""
 
-    theta: FloatArray
-    k: int
+    theta: FloatArray = array("features")
+    k: int = option(least=1)
 
     name = "cps"
     needs_queries = True
@@ -152,23 +150,6 @@ class FittedCPS:
         labels = np.zeros((n, len(X)))
         np.put_along_axis(labels, order, np.arange(order.shape[1], 0, -1.0)[None, :], axis=1)
         return labels
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Settings and arrays for a model file."""
-        return {"k": self.k}, {"theta": self.theta}
-
-    @classmethod
-    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedCPS:
-        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        k = settings.get("k")
-        if type(k) is not int or k < 1:
-            raise ModelFormatError(f"A coset-permutation scorer needs k of at least 1; the file has {k!r}.")
-        return cls(finite(cls.name, arrays, "theta", (None,)), k)
-
-    @property
-    def n_features(self) -> int:
-        """Features that a row must have."""
-        return len(self.theta)
 
     def importance(self) -> FloatArray:
         """The weight of each feature's own ranking; below 0 where it is followed in reverse."""

@@ -7,7 +7,7 @@ text. It holds these arrays, and whatever is wrong with them is found before the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -36,17 +36,17 @@ class Forest:
     the bit `x[feature]` of set `threshold` is on, `bits[sets[s]:sets[s + 1]]`, 32 categories a number.
     """
 
-    nodes: IntArray
-    leaves: IntArray
-    feature: NDArray[np.int32]
-    threshold: FloatArray
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-    kind: NDArray[np.uint8]
-    gain: FloatArray
-    value: FloatArray
-    sets: IntArray
-    bits: NDArray[np.uint32]
+    nodes: IntArray = field(metadata={"dtype": np.int64})
+    leaves: IntArray = field(metadata={"dtype": np.int64})
+    feature: NDArray[np.int32] = field(metadata={"dtype": np.int32})
+    threshold: FloatArray = field(metadata={"dtype": np.float64})
+    left: NDArray[np.int32] = field(metadata={"dtype": np.int32})
+    right: NDArray[np.int32] = field(metadata={"dtype": np.int32})
+    kind: NDArray[np.uint8] = field(metadata={"dtype": np.uint8})
+    gain: FloatArray = field(metadata={"dtype": np.float64})
+    value: FloatArray = field(metadata={"dtype": np.float64})
+    sets: IntArray = field(metadata={"dtype": np.int64})
+    bits: NDArray[np.uint32] = field(metadata={"dtype": np.uint32})
 
     @classmethod
     def empty(cls) -> Forest:
@@ -136,20 +136,7 @@ class Forest:
         return forest
 
 
-_DTYPES: dict[str, Any] = {
-    "nodes": np.int64,
-    "leaves": np.int64,
-    "feature": np.int32,
-    "threshold": np.float64,
-    "left": np.int32,
-    "right": np.int32,
-    "kind": np.uint8,
-    "gain": np.float64,
-    "value": np.float64,
-    "sets": np.int64,
-    "bits": np.uint32,
-}
-assert list(_DTYPES) == [field.name for field in fields(Forest)]
+_DTYPES: dict[str, Any] = {each.name: each.metadata["dtype"] for each in fields(Forest)}
 
 
 def _is_boundary(name: str) -> bool:

@@ -13,8 +13,7 @@ repeat each other is learned, where MMR takes redundancy to be linear in the cos
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,20 @@ from scipy import sparse
 
 from luce.checks import whole
 from luce.data.groups import Groups
-from luce.errors import DataError, ModelFormatError, SettingError
+from luce.errors import ModelFormatError, SettingError
 from luce.numerics.segments import query_index
-from luce.scorers.kernel_sums import bare_groups, check_kernels, check_normalisation, unit_rows
-from luce.scorers.linear import FittedLinear, linear_below
-from luce.scorers.saved import feature_count, finite
+from luce.scorers.kernel_sums import (
+    FittedReranker,
+    best_left,
+    check_kernels,
+    check_normalisation,
+    places_of_rest,
+    relation_of,
+    unit_rows,
+)
+from luce.scorers.linear import FittedLinear
+from luce.scorers.saved import array, counted_features, standing_on
+from luce.spec import option
 from luce.types import FloatArray, IntArray
 
 
@@ -35,19 +43,24 @@ def checked_shape(
     kernels: Any, normalise: str | None, depth: int, powers: Any
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Kernels and powers of a greedy reranker as tuples; what is not allowed is named."""
+    checked = _checked_kernels("kernels", kernels)
+    check_normalisation(normalise)
+    whole("depth", depth, 1)
+    return checked, _checked_powers("powers", powers)
+
+
+def _checked_kernels(name: str, kernels: Any) -> tuple[str, ...]:
     checked = check_kernels(kernels) or ("cosine",)
     if not all(isinstance(kernel, str) and not kernel.endswith(":in") for kernel in checked):
         raise SettingError("The greedy reranker takes the kernels 'cosine' and 'relation:NAME' only.")
-    check_normalisation(normalise)
-    whole("depth", depth, 1)
-    return tuple(str(kernel) for kernel in checked), _checked_powers(powers)
+    return tuple(str(kernel) for kernel in checked)
 
 
-def _checked_powers(powers: Any) -> tuple[int, ...]:
+def _checked_powers(name: str, powers: Any) -> tuple[int, ...]:
     given = (powers,) if isinstance(powers, int | np.integer) else powers
     counted = isinstance(given, Sequence) and all(isinstance(p, int | np.integer) for p in given)
     if not counted or not len(given) or given[0] != 1 or any(a >= b for a, b in itertools.pairwise(given)):
-        raise SettingError(f"powers is {powers!r}; it must list rising whole numbers, the first of them 1.")
+        raise SettingError(f"{name} is {powers!r}; it must list rising whole numbers, the first of them 1.")
     return tuple(int(p) for p in given)
 
 
@@ -70,7 +83,8 @@ class Placing:
         self.offsets, self.query = data.offsets, query_index(data.offsets)
         self.unit = unit_rows(data.X, data.offsets, normalise) if "cosine" in kernels else np.empty((0, 0))
         self.similarities = similarities(kernels, powers)
-        self.columns = {kernel: _columns(data, kernel) for kernel in kernels if kernel != "cosine"}
+        related = {k: relation_of(data, k.removeprefix("relation:"), k) for k in kernels if k != "cosine"}
+        self.columns = {kernel: sparse.csr_array(matrix.T) for kernel, matrix in related.items()}
         self.left = np.ones(data.n_rows, dtype=bool)
         # A column for the base, then the sum and the largest of every similarity with the documents placed.
         self.features = np.zeros((data.n_rows, 1 + 2 * len(self.similarities)))
@@ -78,12 +92,7 @@ class Placing:
 
     def best(self, utility: FloatArray, among: NDArray[np.bool_] | None = None) -> IntArray:
         """The row of the greatest utility among the documents left, for every query that has one; first of equals."""
-        open_ = self.left if among is None else self.left & among
-        value = np.where(open_, utility, -np.inf)
-        top = np.maximum.reduceat(value, self.offsets[:-1])
-        rows = np.flatnonzero(open_ & (value == top[self.query]))
-        _, first = np.unique(self.query[rows], return_index=True)
-        return rows[first]
+        return best_left(utility, self.left if among is None else self.left & among, self.offsets)
 
     def place(self, rows: IntArray) -> None:
         """Place one document of some queries and add it to what the documents left are compared with."""
@@ -110,14 +119,6 @@ class Placing:
         return result
 
 
-def _columns(data: Groups, kernel: str) -> sparse.csr_array:
-    name = kernel.removeprefix("relation:")
-    if name not in data.relations:
-        known = ", ".join(data.relations) or "none"
-        raise DataError(f"The kernel {kernel!r} needs the relation {name!r}; the data have {known}: add it to them.")
-    return sparse.csr_array(data.relations[name].T)
-
-
 def _within_queries(base: FloatArray, offsets: IntArray) -> FloatArray:
     """Base scores on [0, 1] within every query, as maximal marginal relevance wants them."""
     low, high = (f.reduceat(base, offsets[:-1]) for f in (np.minimum, np.maximum))
@@ -127,48 +128,32 @@ def _within_queries(base: FloatArray, offsets: IntArray) -> FloatArray:
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class FittedGreedy:
+class FittedGreedy(FittedReranker):
     """`weights`: of the base, then of the sum and of the largest value of every similarity."""
 
-    weights: FloatArray
-    kernels: tuple[str, ...]
-    normalise: str | None
-    depth: int
-    n_features: int
+    weights: FloatArray = array("any")
+    kernels: tuple[str, ...] = option(convert=_checked_kernels)
+    normalise: str | None = option(convert=lambda _, given: check_normalisation(given))
+    depth: int = option(least=1)
+    n_features: int = counted_features()
     l2: float = 0.0
-    base: FittedLinear | None = None
+    base: FittedLinear | None = standing_on()
     """The base ranker where none was given: linear, trained on `listnet`."""
-    powers: tuple[int, ...] = (1,)
+    powers: tuple[int, ...] = option(default=(1,), convert=_checked_powers)
 
     name = "greedy"
-    needs_queries = True
-
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
-        """Scores of documents without a base of their own and without relations."""
-        return self.score_groups(bare_groups(X, offsets), None)
 
     def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
         """Minus the position of every document: 0 is the first, -1 the second."""
-        if base is None:
-            base = np.zeros(data.n_rows) if self.base is None else self.base.score(data.X, data.offsets)
-        state = Placing(data, base, self.kernels, self.normalise, self.powers)
+        state = Placing(data, self.base_scores(data, base), self.kernels, self.normalise, self.powers)
         scores = np.zeros(data.n_rows)
         for position in range(min(self.depth, int(data.sizes.max()))):
             rows = state.best(state.features @ self.weights)
             scores[rows] = -position
             state.place(rows)
-        rest = np.flatnonzero(state.left)
-        order = np.lexsort((-(state.features @ self.weights)[rest], state.query[rest]))
-        last = rest[order]
-        counts = np.bincount(state.query[last], minlength=data.n_queries)
-        starts = np.concatenate([[0], np.cumsum(counts)])[:-1]
-        scores[last] = -(self.depth + np.arange(len(last)) - starts[state.query[last]])
+        last, places = places_of_rest(state.features @ self.weights, state.left, data.offsets)
+        scores[last] = -places
         return scores
-
-    def importance(self) -> FloatArray:
-        """Effect of one standard deviation of each feature on the base."""
-        return np.zeros(self.n_features) if self.base is None else self.base.importance()
 
     def kernel_table(self) -> list[dict[str, Any]]:
         """The weights by name."""
@@ -176,27 +161,7 @@ class FittedGreedy:
         names = ["base", *(f"{what} of {name}" for name in shown for what in ("sum", "largest"))]
         return [dict(zip(names, map(float, self.weights), strict=True))]
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Settings and arrays for a model file."""
-        settings: dict[str, Any] = {"kernels": list(self.kernels), "normalise": self.normalise, "depth": self.depth}
-        settings |= {"n_features": self.n_features, "l2": self.l2, "powers": list(self.powers)}
-        arrays: dict[str, NDArray[Any]] = {"weights": self.weights}
-        if self.base is not None:
-            settings["linear"], found = self.base.state()
-            arrays |= {f"linear.{name}": array for name, array in found.items()}
-        return settings, arrays
-
-    @classmethod
-    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedGreedy:
-        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        n_features, l2 = feature_count(cls.name, settings), settings.get("l2")
-        try:
-            normalise, depth = settings["normalise"], settings["depth"]
-            kernels, powers = checked_shape(settings["kernels"], normalise, depth, settings["powers"])
-        except (SettingError, KeyError, TypeError) as error:
-            raise ModelFormatError(f"A greedy scorer has settings that are not allowed: {error}") from error
-        if not isinstance(l2, int | float):
-            raise ModelFormatError("A greedy scorer needs a penalty.")
-        weights = finite(cls.name, arrays, "weights", (1 + 2 * len(similarities(kernels, powers)),))
-        linear = linear_below(cls.name, settings, arrays, n_features)
-        return cls(weights, kernels, normalise, depth, n_features, float(l2), linear, powers)
+    def _check(self) -> None:
+        wanted = 1 + 2 * len(similarities(self.kernels, self.powers))
+        if len(self.weights) != wanted:
+            raise ModelFormatError(f"A greedy scorer of these kernels needs {wanted} weights.")

@@ -23,6 +23,8 @@ from luce.data.filling import KINDS, normalise_within_queries
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
+from luce.scorers.linear import FittedLinear
+from luce.scorers.saved import Fitted
 from luce.types import FloatArray, IntArray
 
 PairFunction = Callable[[FloatArray, FloatArray], tuple[Any, Any]]
@@ -179,6 +181,39 @@ def bare_groups(X: NDArray[np.float32], offsets: IntArray) -> Groups:
     return Groups(X=X, y=np.zeros(len(X)), offsets=offsets, query_ids=np.arange(len(offsets) - 1))
 
 
+class FittedLists(Fitted):
+    """A scorer that sees the lists of whole queries, with relations between documents."""
+
+    needs_queries = True
+
+    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """Scores of documents without a base of their own and without relations."""
+        return self.score_groups(bare_groups(X, offsets), None)
+
+    def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
+        """Scores of documents, on top of those of a base."""
+        raise NotImplementedError
+
+
+class FittedReranker(FittedLists):
+    """One that reorders the list of a base ranker: the one that is given, else its own, else none."""
+
+    @property
+    def _own(self) -> FittedLinear | None:
+        own: FittedLinear | None = vars(self)["base"]  # a field of the class: it has a default, and others come first
+        return own
+
+    def base_scores(self, data: Groups, given: FloatArray | None) -> FloatArray:
+        """The scores to stand on."""
+        if given is not None:
+            return given
+        return np.zeros(data.n_rows) if self._own is None else self._own.score(data.X, data.offsets)
+
+    def importance(self) -> FloatArray:
+        """Effect of one standard deviation of each feature on the base; kernels have `kernel_table`."""
+        return np.zeros(self.n_features) if self._own is None else self._own.importance()
+
+
 def kernel_sums(
     data: Groups, kernels: Sequence[Kernel], normalise: str | None = "minmax", shapes: FloatArray | None = None
 ) -> NDArray[np.float64]:
@@ -220,6 +255,14 @@ def learned_sums(
     return sums, slopes
 
 
+def relation_of(data: Groups, name: str, kernel: str) -> Any:
+    """The relation that a kernel needs."""
+    if name not in data.relations:
+        known = ", ".join(data.relations) or "none"
+        raise DataError(f"The kernel {kernel!r} needs the relation {name!r}; the data have {known}: add it to them.")
+    return data.relations[name]
+
+
 def _column(data: Groups, kernel: Kernel, normalise: str | None) -> FloatArray:
     if not isinstance(kernel, str):
         assert not isinstance(kernel, LearnedKernel)
@@ -229,10 +272,7 @@ def _column(data: Groups, kernel: Kernel, normalise: str | None) -> FloatArray:
     name, inwards = kernel.removeprefix(_RELATION), False
     if name not in data.relations and name.endswith(":in"):
         name, inwards = name.removesuffix(":in"), True
-    if name not in data.relations:
-        known = ", ".join(data.relations) or "none"
-        raise DataError(f"The kernel {kernel!r} needs the relation {name!r}; the data have {known}: add it to them.")
-    matrix = data.relations[name]
+    matrix = relation_of(data, name, kernel)
     sums = np.asarray(matrix.sum(axis=0 if inwards else 1), dtype=np.float64).ravel()
     result: FloatArray = sums - matrix.diagonal()
     return result
@@ -284,3 +324,26 @@ def centred(sums: NDArray[np.float64], offsets: IntArray) -> NDArray[np.float64]
     means = np.add.reduceat(sums, offsets[:-1]) / np.diff(offsets)[:, None]
     result: NDArray[np.float64] = sums - means[query_index(offsets)]
     return result
+
+
+def best_left(utility: FloatArray, left: NDArray[np.bool_], offsets: IntArray) -> IntArray:
+    """The row of the greatest utility among those left, for every query that has one; the first of equals."""
+    query = query_index(offsets)
+    value = np.where(left, utility, -np.inf)
+    top = np.maximum.reduceat(value, offsets[:-1])
+    rows = np.flatnonzero(left & (value == top[query]))
+    return rows[np.unique(query[rows], return_index=True)[1]]
+
+
+def places_of_rest(utility: FloatArray, left: NDArray[np.bool_], offsets: IntArray) -> tuple[IntArray, IntArray]:
+    """The rows that are left, and their places after those that are not, by falling utility.
+
+    >>> rows, places = places_of_rest(np.array([1.0, 5, 2]), np.array([True, False, True]), np.array([0, 3]))
+    >>> rows.tolist(), places.tolist()
+    ([2, 0], [1, 2])
+    """
+    query, rest = query_index(offsets), np.flatnonzero(left)
+    rows = rest[np.lexsort((-utility[rest], query[rest]))]
+    starts = np.searchsorted(query[rows], np.arange(len(offsets) - 1))
+    before = np.bincount(query[~left], minlength=len(offsets) - 1)
+    return rows, (before - starts)[query[rows]] + np.arange(len(rows))

@@ -10,18 +10,18 @@ several lists, and the best end is taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole
+from luce.data.trec import ranks
 from luce.errors import ModelFormatError
 from luce.numerics.segments import query_index
-from luce.scorers.saved import finite
+from luce.scorers.kernel_sums import best_left, places_of_rest
+from luce.scorers.saved import Fitted, array
+from luce.spec import option
 from luce.types import FloatArray, IntArray
 
 _MOST_SORTS = 50
@@ -54,10 +54,7 @@ class _Lists:
 
     def places(self, values: FloatArray) -> IntArray:
         """The place of every document by falling value; equal values in the order of the rows."""
-        order = np.lexsort((-values, self.query))
-        places = np.empty(len(order), dtype=np.int64)
-        places[order] = np.arange(len(order)) - self.offsets[self.query[order]]
-        return places
+        return ranks(values, self.offsets) - 1
 
     def sums(self, places: IntArray) -> NDArray[np.float64]:
         """S of every query."""
@@ -91,37 +88,25 @@ class _Lists:
         utility = self.own
         for position, weight in enumerate(self.position_weights[: self.depth].tolist()):
             utility = self.own + 2 * np.einsum("ij,ij->i", self.latent, placed[self.query]) + weight * square
-            value = np.where(left, utility, -np.inf)
-            best = np.maximum.reduceat(value, self.offsets[:-1])[self.query]
-            rows = np.flatnonzero(left & (value == best))
-            rows = rows[np.unique(self.query[rows], return_index=True)[1]]
+            rows = best_left(utility, left, self.offsets)
             places[rows], left[rows] = position, False
             placed[self.query[rows]] += weight * self.latent[rows]
-        rest = np.flatnonzero(left)  # after the others, by their utility
-        last = rest[np.lexsort((-utility[rest], self.query[rest]))]
-        starts = np.searchsorted(self.query[last], np.arange(len(self.offsets) - 1))
-        before = np.bincount(self.query[~left], minlength=len(self.offsets) - 1)
-        places[last] = (before - starts)[self.query[last]] + np.arange(len(last))
+        rest, after = places_of_rest(utility, left, self.offsets)
+        places[rest] = after
         return places
 
 
-@dataclass(frozen=True, eq=False)
-class FittedLatent:
+class FittedLatent(Fitted):
     """`weights` v and `factors` A, (rank, features), on standardised features."""
 
-    weights: FloatArray
-    factors: NDArray[np.float64]
-    mean: FloatArray
-    inverse_sd: FloatArray
-    depth: int
+    weights: FloatArray = array("features")
+    factors: NDArray[np.float64] = array("any", "features")
+    mean: FloatArray = array("features")
+    inverse_sd: FloatArray = array("features")
+    depth: int = option(least=1, most=2**31)
 
     name = "latent"
     needs_queries = True
-
-    @property
-    def n_features(self) -> int:
-        """Features that a row must have."""
-        return len(self.weights)
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Minus the position of every document, 0 the first: the best list found for [Pareek] (2.26)."""
@@ -144,20 +129,6 @@ class FittedLatent:
         """Weight of each standardised feature by itself."""
         return self.weights
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Settings and arrays for a model file."""
-        arrays = {"weights": self.weights, "factors": self.factors, "mean": self.mean, "inverse_sd": self.inverse_sd}
-        return {"depth": self.depth}, arrays
-
-    @classmethod
-    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedLatent:
-        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        weights = finite(cls.name, arrays, "weights", (None,))
-        factors = finite(cls.name, arrays, "factors", (None, len(weights)))
-        mean, inverse_sd = (finite(cls.name, arrays, name, weights.shape) for name in ("mean", "inverse_sd"))
-        if not len(weights):
+    def _check(self) -> None:
+        if not len(self.weights):
             raise ModelFormatError("Latent structured ranking needs at least one feature.")
-        depth = settings.get("depth")
-        if not is_whole(depth, 1, 2**31):
-            raise ModelFormatError(f"Latent structured ranking needs a depth of at least 1; the file has {depth!r}.")
-        return cls(weights, factors, mean, inverse_sd, depth)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.data.blocks import BLOCK_BYTES, Blocks, as_blocks, cut_blocks
+from luce.data.blocks import Blocks, cut_blocks
 from luce.data.groups import Groups
-from luce.errors import DataError, ModelFormatError
+from luce.errors import DataError
 from luce.numerics.rows import accumulate_rows, column_sums, score_rows
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
-from luce.scorers.saved import below, finite
+from luce.scorers.saved import Fitted, array
 from luce.spec import Spec
 from luce.types import FloatArray, IntArray
 
@@ -39,11 +38,8 @@ def standardise(X: NDArray[np.float32]) -> Standardisation:
     >>> s.mean.tolist(), s.inverse_sd.tolist()
     ([2.0, 5.0], [1.0, 0.0])
     """
-    shift = X[0].astype(np.float64)
-    block = max(1, BLOCK_BYTES // (4 * max(X.shape[1], 1)))
-    chunks = [(first, min(first + block, len(X))) for first in range(0, len(X), block)]
-    parts = map_chunks(lambda _, chunk: _column_moments(X[chunk[0] : chunk[1]], shift, X.size <= _FEW), chunks)
-    return _standardisation(parts, shift, len(X))
+    rows = np.arange(len(X) + 1)
+    return standardise_blocks(Groups(X, np.zeros(len(X)), rows, rows[1:]))
 
 
 def standardise_blocks(data: Blocks) -> Standardisation:
@@ -51,7 +47,7 @@ def standardise_blocks(data: Blocks) -> Standardisation:
     cuts = cut_blocks(data.offsets, data.n_features)
     (shift,) = data.map(_first_row, cuts[:1])
     few = data.n_rows * data.n_features <= _FEW
-    return _standardisation(data.map(partial(_moments_of_block, shift=shift, few=few), cuts), shift, data.n_rows)
+    return _standardisation(data.map(partial(_column_moments, shift=shift, few=few), cuts), shift, data.n_rows)
 
 
 def _first_row(X: NDArray[np.float32], y: FloatArray) -> FloatArray:
@@ -59,11 +55,7 @@ def _first_row(X: NDArray[np.float32], y: FloatArray) -> FloatArray:
     return result
 
 
-def _moments_of_block(X: NDArray[np.float32], y: FloatArray, shift: FloatArray, few: bool) -> FloatArray:
-    return _column_moments(X, shift, few)
-
-
-def _column_moments(X: NDArray[np.float32], shift: FloatArray, few: bool) -> FloatArray:
+def _column_moments(X: NDArray[np.float32], y: FloatArray, shift: FloatArray, few: bool) -> FloatArray:
     if few:
         with np.errstate(invalid="ignore", over="ignore"):  # said by the caller
             moved = X - shift
@@ -104,9 +96,9 @@ class LinearScorer(Spec):
     name = "linear"
     scale = Standardisation(np.empty(0), np.empty(0))
 
-    def bind(self, data: Groups | Blocks) -> LinearScorer:
+    def bind(self, data: Blocks) -> LinearScorer:
         """Take the moments of a training set."""
-        return self.with_scale(standardise_blocks(as_blocks(data)))
+        return self.with_scale(standardise_blocks(data))
 
     def with_scale(self, scale: Standardisation) -> LinearScorer:
         """The same scorer on features standardised so."""
@@ -160,17 +152,15 @@ class LinearScorer(Spec):
         return result
 
 
-@dataclass(frozen=True, eq=False)
-class FittedLinear:
+class FittedLinear(Fitted):
     """`weights . x + intercept`, on features as they are in the data."""
 
-    weights: FloatArray
+    weights: FloatArray = array("features")
     intercept: float
-    inverse_sd: FloatArray
+    inverse_sd: FloatArray = array("features")
     """Reciprocal standard deviations of the training set: weights / inverse_sd is the effect of one deviation."""
 
     name = "linear"
-    needs_queries = False
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """One score a row; each depends on its own row only."""
@@ -184,41 +174,9 @@ class FittedLinear:
         scores += self.intercept
         return scores
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Settings and arrays for a model file."""
-        return {"intercept": self.intercept}, {"weights": self.weights, "inverse_sd": self.inverse_sd}
-
-    @classmethod
-    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedLinear:
-        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        intercept = settings.get("intercept")
-        if not isinstance(intercept, int | float) or not np.isfinite(intercept):
-            raise ModelFormatError(f"A linear scorer needs a finite intercept; the file has {intercept!r}.")
-        weights = finite(cls.name, arrays, "weights", (None,))
-        return cls(weights, float(intercept), finite(cls.name, arrays, "inverse_sd", weights.shape))
-
-    @property
-    def n_features(self) -> int:
-        """Features that a row must have."""
-        return len(self.weights)
-
     def importance(self) -> FloatArray:
         """Effect of one standard deviation of each feature on the score."""
         result: FloatArray = np.divide(
             self.weights, self.inverse_sd, out=np.zeros_like(self.weights), where=self.inverse_sd > 0
         )
         return result
-
-
-def linear_below(
-    scorer: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], n_features: int
-) -> FittedLinear | None:
-    """The linear scorer that another one of a model file stands on, None where there is none."""
-    if "linear" not in settings:
-        return None
-    if not isinstance(settings["linear"], dict):
-        raise ModelFormatError(f"The linear base of the scorer {scorer!r} needs settings.")
-    linear = FittedLinear.from_state(settings["linear"], below("linear.", arrays))
-    if linear.n_features != n_features:
-        raise ModelFormatError(f"The linear base of the scorer {scorer!r} has another number of features.")
-    return linear

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,8 +21,8 @@ from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
 from luce.numerics.segments import query_index
 from luce.scorers.kernel_sums import (
+    FittedLists,
     Kernel,
-    bare_groups,
     centred,
     check_kernels,
     check_normalisation,
@@ -190,24 +191,18 @@ def places(kind: str, x: NDArray[Any], offsets: IntArray) -> FloatArray:
     return below / others if kind == "rank" else 1.0 / (1.0 + (sizes[query] - 1 - below))
 
 
-@dataclass(frozen=True, eq=False)
-class FittedListFunctions:
+class FittedListFunctions(FittedLists):
     """A scorer on columns that see the whole list."""
 
     columns: ListColumns
     inner: Any
 
     name = "list_functions"
-    needs_queries = True
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         """Features of a document."""
         return self.columns.n_features
-
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
-        """Scores of documents without relations."""
-        return self.score_groups(bare_groups(X, offsets), None)
 
     def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
         """Scores, added to those of a base."""

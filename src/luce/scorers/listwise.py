@@ -10,8 +10,7 @@ that $w = 0$ gives those of the base, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -21,8 +20,8 @@ from scipy.special import logsumexp
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.kernel_sums import (
+    FittedReranker,
     Kernel,
-    bare_groups,
     centred,
     check_kernels,
     check_normalisation,
@@ -31,10 +30,10 @@ from luce.scorers.kernel_sums import (
     learned_kernels,
     saved_kernels,
 )
-from luce.scorers.linear import FittedLinear, linear_below
-from luce.scorers.saved import feature_count, finite
+from luce.scorers.linear import FittedLinear
+from luce.scorers.saved import array, counted_features, standing_on
 from luce.spec import Spec, option
-from luce.types import FloatArray, IntArray
+from luce.types import FloatArray
 
 L2_GRID = (0.0, 1e-5, 1e-2, 1e-1, 1.0, 10.0, 1e2, 1e3)
 
@@ -86,32 +85,26 @@ class ListwiseScorer(Spec):
     trainer = "reranking"
 
 
-@dataclass(frozen=True, eq=False)
-class FittedListwise:
+class FittedListwise(FittedReranker):
     """`weights` has a row a term and a column a kernel, `constants` an entry a term, `tau` is the unit of the base."""
 
-    weights: NDArray[np.float64]
-    constants: FloatArray
-    tau: float
-    kernels: tuple[Kernel, ...]
-    normalise: str | None
-    n_features: int
-    l2: float
-    base: FittedLinear | None = None
+    weights: NDArray[np.float64] = array("terms", "kernels")
+    constants: FloatArray = array("terms")
+    tau: float = option(least=0)
+    kernels: tuple[Kernel, ...] = option(convert=lambda _, given: check_kernels(given) or ())
+    normalise: str | None = option(convert=lambda _, given: check_normalisation(given))
+    n_features: int = counted_features()
+    l2: float = option(least=0)
+    base: FittedLinear | None = standing_on()
     """The base ranker where none was given: linear, trained on `listnet`."""
-    powers: FloatArray | None = None
+    powers: FloatArray | None = array("terms", default=None)
     """The power of the base in every term; None: 1."""
-    slopes: NDArray[np.float64] | None = None
+    slopes: NDArray[np.float64] | None = array("terms", "features", default=None)
     """The linear function of the features in the base of every term, a row each; None: none."""
-    shapes: NDArray[np.float64] | None = None
+    shapes: NDArray[np.float64] | None = array("terms", "any", default=None)
     """The parameters of learned kernels, a row a term; None: there are none."""
 
     name = "listwise"
-    needs_queries = True
-
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
-        """Scores of documents without a base of their own and without relations."""
-        return self.score_groups(bare_groups(X, offsets), None)
 
     def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
         """Tau times the log of [Pareek] (2.20), summed over terms, [Pareek] (2.8).
@@ -119,8 +112,7 @@ class FittedListwise:
         All f of a query are divided by the geometric mean of f / b there. That changes no ranking, and for one term it
         is to centre the kernel sums. To centre those of several terms would divide each by another number.
         """
-        if base is None:
-            base = np.zeros(data.n_rows) if self.base is None else self.base.score(data.X, data.offsets)
+        base = self.base_scores(data, base)
         if not self._moves:
             return base
         logs = np.column_stack([self._log_term(t, data, base) for t in range(len(self.constants))])
@@ -144,10 +136,6 @@ class FittedListwise:
         result: FloatArray = total
         return result
 
-    def importance(self) -> FloatArray:
-        """Effect of one standard deviation of each feature on the base; kernels have `kernel_table`."""
-        return np.zeros(self.n_features) if self.base is None else self.base.importance()
-
     def kernel_table(self) -> list[dict[str, Any]]:
         """A row a term: its constant and the weight of every kernel; the power of the base and learned parameters."""
         names = [kernel_name(kernel) for kernel in self.kernels]
@@ -165,51 +153,17 @@ class FittedListwise:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file; a function as a kernel cannot be kept."""
-        settings: dict[str, Any] = {
-            "kernels": saved_kernels(self.kernels),
-            "normalise": self.normalise,
-            "n_features": self.n_features,
-            "tau": self.tau,
-            "l2": self.l2,
-        }
-        arrays: dict[str, NDArray[Any]] = {"weights": self.weights, "constants": self.constants}
-        more = {"powers": self.powers, "slopes": self.slopes, "shapes": self.shapes}
-        arrays |= {name: array for name, array in more.items() if array is not None}
-        if self.base is not None:
-            settings["linear"], found = self.base.state()
-            arrays |= {f"linear.{name}": array for name, array in found.items()}
-        return settings, arrays
+        saved_kernels(self.kernels)
+        return super().state()
 
-    @classmethod
-    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedListwise:
-        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        kernels, n_features = settings.get("kernels"), feature_count(cls.name, settings)
-        if not isinstance(kernels, list) or not all(isinstance(kernel, str) for kernel in kernels):
-            raise ModelFormatError("A listwise scorer needs a list of kernels.")
-        constants = finite(cls.name, arrays, "constants", (None,))
-        weights = finite(cls.name, arrays, "weights", (len(constants), len(kernels)))
-        if not len(constants):
+    def _check(self) -> None:
+        if not len(self.constants):
             raise ModelFormatError("A listwise scorer needs at least one term.")
-        for name in ("tau", "l2"):
-            value = settings.get(name)
-            if not isinstance(value, int | float) or not np.isfinite(value) or value < 0:
-                raise ModelFormatError(f"A listwise scorer needs {name!r} as a number of at least 0.")
-        try:
-            checked = check_kernels(kernels) or ()
-            normalise = check_normalisation(settings.get("normalise"))
-        except (SettingError, TypeError) as error:
-            raise ModelFormatError(f"A listwise scorer has settings that are not allowed: {error}") from error
-        linear = linear_below(cls.name, settings, arrays, n_features)
-        unit, l2 = float(settings["tau"]), float(settings["l2"])
-        width = sum(len(kernel.start) for kernel in learned_kernels(checked) if kernel is not None)
-        wanted = {"powers": (), "slopes": (n_features,), "shapes": (width,)}
-        more = {
-            name: finite(cls.name, arrays, name, (len(constants), *rest)) if name in arrays else None
-            for name, rest in wanted.items()
-        }
-        if width and more["shapes"] is None:
+        if self.weights.shape[1] != len(self.kernels):
+            raise ModelFormatError(f"A listwise scorer needs a weight for each of its {len(self.kernels)} kernels.")
+        width = sum(len(kernel.start) for kernel in learned_kernels(self.kernels) if kernel is not None)
+        if width != (0 if self.shapes is None else self.shapes.shape[1]):
             raise ModelFormatError("A listwise scorer with learned kernels needs their 'shapes'.")
-        return cls(weights, constants, unit, checked, normalise, n_features, l2, linear, **more)
 
 
 def refuse_missing(data: Groups) -> None:

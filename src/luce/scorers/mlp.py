@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
@@ -13,14 +12,13 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from luce.checks import is_whole
-from luce.data.blocks import Blocks, as_blocks
-from luce.data.groups import Groups
+from luce.data.blocks import Blocks
 from luce.errors import ModelFormatError, SettingError
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.linear import Standardisation, standardise_blocks
-from luce.scorers.saved import finite
+from luce.scorers.saved import Fitted, array, finite
 from luce.spec import Choice, Spec, option
 from luce.types import FloatArray, IntArray
 
@@ -102,9 +100,9 @@ class MLPScorer(Spec):
     name = "mlp"
     scale = Standardisation(np.empty(0), np.empty(0))
 
-    def bind(self, data: Groups | Blocks) -> MLPScorer:
+    def bind(self, data: Blocks) -> MLPScorer:
         """Take the moments of a training set."""
-        return self._changed(scale=standardise_blocks(as_blocks(data)))
+        return self._changed(scale=standardise_blocks(data))
 
     @property
     def _shapes(self) -> list[tuple[int, int]]:
@@ -184,17 +182,15 @@ class MLPScorer(Spec):
         return layers
 
 
-@dataclass(frozen=True, eq=False)
-class FittedMLP:
+class FittedMLP(Fitted):
     """A network on features as they are in the data."""
 
     layers: tuple[Layer, ...]
     activation: str
-    inverse_sd: FloatArray
+    inverse_sd: FloatArray = array("features")
     """Reciprocal standard deviations of the training set."""
 
     name = "mlp"
-    needs_queries = False
     importance_is = "bound on the effect of one standard deviation"
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
@@ -210,11 +206,6 @@ class FittedMLP:
     def hidden(self) -> tuple[int, ...]:
         """Units of each hidden layer."""
         return tuple(len(layer.bias) for layer in self.layers[:-1])
-
-    @property
-    def n_features(self) -> int:
-        """Features that a row must have."""
-        return len(self.inverse_sd)
 
     def importance(self) -> FloatArray:
         """The most by which one standard deviation of each feature can move the score: no activation is steeper."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -10,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
-from luce.errors import DataError, ModelFormatError
+from luce.errors import DataError, ModelFormatError, SettingError
 from luce.numerics.blas import one_blas_thread
 from luce.numerics.compiled import kernel
 from luce.numerics.fast_exp import fast_exp, fast_exp_single
 from luce.numerics.segments import Chunk, map_chunks, query_index
-from luce.scorers.saved import finite
+from luce.scorers.saved import Fitted, array
 from luce.spec import Spec, option
 from luce.types import FloatArray, IntArray
 
@@ -308,17 +307,21 @@ class BoundNadarayaWatson:
         return fitted.a.copy()
 
 
-@dataclass(frozen=True, eq=False)
-class FittedNadarayaWatson:
+def _precision(name: str, given: Any) -> str:
+    if given not in list(PRECISIONS):
+        raise SettingError(f"a nadaraya_watson scorer has no precision {given!r}.")
+    return str(given)
+
+
+class FittedNadarayaWatson(Fitted):
     """The average grade of the references, weighed by how near they are."""
 
-    a: FloatArray
-    X: NDArray[np.float32]
-    y: FloatArray
-    precision: str = "double"
+    a: FloatArray = array("features")
+    X: NDArray[np.float32] = array("documents", "features", dtype=np.float32, key="references")
+    y: FloatArray = array("documents", key="grades")
+    precision: str = option(default="double", convert=_precision)
 
     name = "nadaraya_watson"
-    needs_queries = False
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """One score a row, between the least and the greatest grade."""
@@ -327,29 +330,15 @@ class FittedNadarayaWatson:
         return BoundNadarayaWatson(references, "nothing", nothing, None).forward(self.a, X, offsets)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Settings and arrays for a model file."""
-        chosen = {} if self.precision == "double" else {"precision": self.precision}
-        return chosen, {"a": self.a, "references": self.X, "grades": self.y}
+        """Settings and arrays for a model file, which says a precision where it is not the usual one."""
+        settings, arrays = super().state()
+        return {} if self.precision == "double" else settings, arrays
 
-    @classmethod
-    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedNadarayaWatson:
-        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        a = finite(cls.name, arrays, "a", (None,))
-        X = finite(cls.name, arrays, "references", (None, len(a)), np.float32)
-        y = finite(cls.name, arrays, "grades", (len(X),))
-        if np.any(a < 0):
+    def _check(self) -> None:
+        if np.any(self.a < 0):
             raise ModelFormatError("A nadaraya_watson scorer needs weights of at least 0; the file has negative ones.")
-        if not len(y):
+        if not len(self.y):
             raise ModelFormatError("A nadaraya_watson scorer needs at least one reference.")
-        precision = settings.get("precision", "double")
-        if precision not in list(PRECISIONS):
-            raise ModelFormatError(f"A nadaraya_watson scorer has no precision {precision!r}.")
-        return cls(a, X, y, precision)
-
-    @property
-    def n_features(self) -> int:
-        """Features that a row must have."""
-        return len(self.a)
 
     def importance(self) -> FloatArray:
         """How fast nearness falls along each feature: a_l."""

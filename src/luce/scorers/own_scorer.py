@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.checks import whole
-from luce.data.blocks import as_blocks
 from luce.data.groups import Groups
 from luce.errors import SettingError, of_user
 from luce.registry import make, settings_of
@@ -68,7 +67,7 @@ class Scorer(ABC):
                 raise SettingError(
                     f"The scorer {self.name!r} has no method {method}; a scorer gives scores and gradient."
                 )
-        bound = self._with(standardise_blocks(as_blocks(data)))
+        bound = self._with(standardise_blocks(data))
         with of_user(f"initial of the scorer {self.name!r}"):
             start = np.asarray(bound.initial(np.random.default_rng(0)), dtype=np.float64)
         self._checked("initial", start, (bound.n_parameters,))

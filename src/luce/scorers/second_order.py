@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.data.blocks import Blocks, as_blocks
-from luce.data.groups import Groups
+from luce.data.blocks import Blocks
 from luce.errors import ModelFormatError, SettingError
 from luce.numerics.products import Products
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
-from luce.scorers.correlation import Selection, correlations_of_blocks, select_products
+from luce.scorers.correlation import Selection, product_correlations, select_products
 from luce.scorers.linear import Standardisation, standardise_blocks
-from luce.scorers.saved import finite
+from luce.scorers.saved import Fitted, array
 from luce.spec import Range, Spec, option
 from luce.types import FloatArray, IntArray
 
@@ -71,12 +68,12 @@ class SecondOrderScorer(Spec):
         """The selected products of standardised features."""
         return Products(self.scale.mean, self.scale.inverse_sd, self.selection.left, self.selection.right)
 
-    def bind(self, data: Groups | Blocks) -> SecondOrderScorer:
+    def bind(self, data: Blocks) -> SecondOrderScorer:
         """Take the moments of a training set and select the products by their correlation with its labels."""
-        scale = standardise_blocks(as_blocks(data))
+        scale = standardise_blocks(data)
         if not self.centred:
             scale = Standardisation(np.zeros_like(scale.mean), scale.inverse_sd)
-        correlations = correlations_of_blocks(as_blocks(data), scale.mean, scale.inverse_sd)
+        correlations = product_correlations(data, scale.mean, scale.inverse_sd)
         count = self.count
         if self.threshold is None and count is None:
             # More than that overfit small sets: MQ2008 (10,000 documents) loses by every product beyond some dozens.
@@ -120,9 +117,9 @@ class SecondOrderScorer(Spec):
         """The scorer for prediction, which standardises each row as it comes."""
         weights, pair_weights = self._split(parameters)
         kept = self.selection
-        return FittedSecondOrder(
-            self.products, weights, pair_weights, kept.correlation, kept.deviation, self.feature_names
-        )
+        pairs, about = np.stack([kept.left, kept.right]), (kept.correlation, kept.deviation)
+        moments = self.scale.mean, self.scale.inverse_sd
+        return FittedSecondOrder(*moments, weights, pairs, pair_weights, *about, self.feature_names)
 
     def parameters_of(self, fitted: FittedSecondOrder) -> FloatArray:
         r"""The weights of a fitted scorer on this scorer's scale, for a warm start.
@@ -147,21 +144,34 @@ class SecondOrderScorer(Spec):
         return parameters[:n], parameters[n:] / self.selection.deviation
 
 
-@dataclass(frozen=True, eq=False)
-class FittedSecondOrder:
+def _names(name: str, given: Any) -> tuple[str, ...]:
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        raise SettingError(f"a second-order scorer needs {name!r} as a list of texts.")
+    return tuple(given)
+
+
+class FittedSecondOrder(Fitted):
     """Weights of standardised features and of their products."""
 
-    products: Products
-    weights: FloatArray
-    pair_weights: FloatArray
-    correlation: FloatArray
+    mean: FloatArray = array("features")
+    inverse_sd: FloatArray = array("features")
+    weights: FloatArray = array("features")
+    pairs: NDArray[np.int64] = array("any", "products", dtype=np.int64)
+    """The two features of each product."""
+    pair_weights: FloatArray = array("products")
+    correlation: FloatArray = array("products")
     """Correlation of each product with the label in the training set."""
-    deviation: FloatArray
+    deviation: FloatArray = array("products")
     """Standard deviation of each product there."""
-    feature_names: tuple[str, ...]
+    feature_names: tuple[str, ...] = option(convert=_names)
 
     name = "second_order"
-    needs_queries = False
+
+    @cached_property
+    def products(self) -> Products:
+        """The selected products of standardised features."""
+        left, right = (np.ascontiguousarray(side) for side in self.pairs)
+        return Products(self.mean, self.inverse_sd, left, right)
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """One score a row; each depends on its own row only."""
@@ -171,11 +181,6 @@ class FittedSecondOrder:
             return self.products.scores(X[rows], self.weights, self.pair_weights, precise=True)
 
         return np.concatenate(map_chunks(block, chunk_queries(offsets, 4096)))
-
-    @property
-    def n_features(self) -> int:
-        """Features that a row must have."""
-        return len(self.weights)
 
     @property
     def term_names(self) -> list[str]:
@@ -194,41 +199,14 @@ class FittedSecondOrder:
         order = np.argsort(-np.abs(weights), kind="stable")
         return [Term(names[k], float(self.correlation[k]), float(weights[k])) for k in order]
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Settings and arrays for a model file."""
-        arrays = {
-            "mean": self.products.mean,
-            "inverse_sd": self.products.inverse_sd,
-            "weights": self.weights,
-            "pairs": np.stack([self.products.left, self.products.right]),
-            "pair_weights": self.pair_weights,
-            "correlation": self.correlation,
-            "deviation": self.deviation,
-        }
-        return {"feature_names": list(self.feature_names)}, arrays
-
-    @classmethod
-    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedSecondOrder:
-        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        names = settings.get("feature_names")
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ModelFormatError("A second-order scorer needs 'feature_names' as a list of texts.")
-        n = len(names)
-        pairs = _checked_pairs(arrays.get("pairs"), n)
-        mean, inverse_sd, weights = (finite(cls.name, arrays, key, (n,)) for key in ("mean", "inverse_sd", "weights"))
-        pair_weights, correlation, deviation = (
-            finite(cls.name, arrays, key, (pairs.shape[1],)) for key in ("pair_weights", "correlation", "deviation")
-        )
-        products = Products(mean, inverse_sd, np.ascontiguousarray(pairs[0]), np.ascontiguousarray(pairs[1]))
-        return cls(products, weights, pair_weights, correlation, deviation, tuple(names))
-
-
-def _checked_pairs(pairs: NDArray[Any] | None, n: int) -> IntArray:
-    if pairs is None or pairs.dtype != np.int64 or pairs.ndim != 2 or len(pairs) != 2:
-        raise ModelFormatError("A second-order scorer needs a 2 x k matrix of whole numbers as 'pairs'.")
-    left, right = pairs
-    if not ((left >= 0) & (left <= right) & (right < n)).all():
-        raise ModelFormatError(f"The pairs of a second-order scorer must be i <= j from 0 to {n - 1}.")
-    if not (np.diff(left * n + right) > 0).all():
-        raise ModelFormatError("The pairs of a second-order scorer must be sorted and different.")
-    return pairs
+    def _check(self) -> None:
+        n = self.n_features
+        if len(self.feature_names) != n:
+            raise ModelFormatError(f"A second-order scorer of {n} features needs as many 'feature_names'.")
+        if len(self.pairs) != 2:
+            raise ModelFormatError("A second-order scorer needs a 2 x k matrix of whole numbers as 'pairs'.")
+        left, right = self.pairs
+        if not ((left >= 0) & (left <= right) & (right < n)).all():
+            raise ModelFormatError(f"The pairs of a second-order scorer must be i <= j from 0 to {n - 1}.")
+        if not (np.diff(left * n + right) > 0).all():
+            raise ModelFormatError("The pairs of a second-order scorer must be sorted and different.")

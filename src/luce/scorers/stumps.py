@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from luce.errors import ModelFormatError
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
-from luce.scorers.saved import feature_count, finite
+from luce.scorers.saved import Fitted, array, counted_features
 from luce.types import FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
-class FittedStumps:
+class FittedStumps(Fitted):
     r"""Scores $f(x) = \sum_s w_s [x_{k(s)} > \theta_s]$; a missing $x_{k(s)}$ adds $m_s$ instead.
 
     The steps are sorted by feature and threshold, and no two have both in common.
     """
 
-    feature: IntArray
-    threshold: FloatArray
-    weight: FloatArray
-    missing: FloatArray
-    n_features: int
+    feature: IntArray = array("steps", dtype=np.int64)
+    threshold: FloatArray = array("steps")
+    weight: FloatArray = array("steps")
+    missing: FloatArray = array("steps")
+    n_features: int = counted_features()
 
     name = "stumps"
     importance_is = "range of the score over the feature"
-    needs_queries = False
 
     @classmethod
     def of(
@@ -73,31 +67,13 @@ class FittedStumps:
             result[feature] = max(path.max(), 0.0) - min(path.min(), 0.0)
         return result
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Settings and arrays for a model file."""
-        arrays: dict[str, NDArray[Any]] = {
-            "feature": self.feature,
-            "threshold": self.threshold,
-            "weight": self.weight,
-            "missing": self.missing,
-        }
-        return {"n_features": self.n_features}, arrays
-
-    @classmethod
-    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedStumps:
-        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        n_features = feature_count(cls.name, settings)
-        feature = arrays.get("feature")
-        if feature is None or feature.dtype != np.int64 or feature.ndim != 1:
-            raise ModelFormatError("Stumps need a vector of whole numbers as 'feature'.")
-        if np.any(feature < 0) or np.any(feature >= n_features):
-            raise ModelFormatError(f"The features of stumps must be from 0 to {n_features - 1}.")
-        names = ("threshold", "weight", "missing")
-        threshold, weight, missing = (finite(cls.name, arrays, name, feature.shape) for name in names)
+    def _check(self) -> None:
+        feature, threshold = self.feature, self.threshold
+        if np.any(feature < 0) or np.any(feature >= self.n_features):
+            raise ModelFormatError(f"The features of stumps must be from 0 to {self.n_features - 1}.")
         same = feature[1:] == feature[:-1]
         if not np.all((feature[1:] > feature[:-1]) | (same & (threshold[1:] > threshold[:-1]))):
             raise ModelFormatError("Stumps must be sorted by feature and threshold, each place once.")
-        return cls(feature, threshold, weight, missing, n_features)
 
 
 @kernel

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.data.blocks import Blocks, as_blocks, cut_blocks
+from luce.data.blocks import Blocks, cut_blocks
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError, of_user
 from luce.losses.base import Loss
@@ -243,7 +243,7 @@ def data_digest(data: Groups | Blocks) -> str:
     for array in (data.y, data.offsets, data.query_weight):
         digest.update(b"-" if array is None else np.ascontiguousarray(array).data)
     cuts = cut_blocks(data.offsets, data.n_features)
-    digest.update(np.array(list(as_blocks(data).map(_checksum, cuts)), dtype=np.uint32).tobytes())
+    digest.update(np.array(list(data.map(_checksum, cuts)), dtype=np.uint32).tobytes())
     return digest.hexdigest()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from luce.checks import path_of
 from luce.data.groups import Groups
 from luce.data.mapped import KIND, read_data
-from luce.data.readers.letor import LetorFile, LetorOptions, read_letor
+from luce.data.readers.letor import LetorFile, LetorOptions
 from luce.data.readers.tables import JudgedTable
 from luce.data.schema import COLUMN_LISTS, Schema, TableWords
 from luce.data.table_file import TABLE_SUFFIXES, TableFile, table_kind
@@ -70,8 +70,6 @@ def read(path: str | Path, **options: Any) -> Groups:
     `luce.read("searches.parquet", qid="search", label="grade", doc="sku", drop=["session"])`.
     """
     opened = open_source(path, **options)
-    if isinstance(opened, LetorFile):
-        return read_letor(path, **options)
     return opened if isinstance(opened, Groups) else opened.read()
 
 

@@ -11,7 +11,6 @@ import json
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +25,10 @@ _QUERY_KEYS = ("qid", "query_id", "query", "keywords")
 _SOLR_FIELDS = ("[features]", "features", "fv")
 
 
-@dataclass
-class FeatureLog:
-    """Logged documents: features by name, by query and document; None is a response that names no query."""
-
-    responses: list[tuple[str | None, dict[str, dict[str, float]]]] = field(default_factory=list)
-
-    @property
-    def names(self) -> list[str]:
-        """All features, in the order in which they appear first."""
-        found: dict[str, None] = {}
-        for _, documents in self.responses:
-            for features in documents.values():
-                found.update(dict.fromkeys(features))
-        return list(found)
+Logged = dict[str, dict[str, float]]
+"""Features by name, by document."""
+FeatureLog = list[tuple[str | None, Logged]]
+"""The documents of every response, and its query; None where it names none."""
 
 
 @reader
@@ -68,8 +57,9 @@ def read_log(
     if absent not in ("zero", "nan"):
         raise SettingError(f"absent is {absent!r}; it must be 'zero' or 'nan'.")
     log = parse_log(path, log_name)
-    names = log.names if features is None else list(features)
-    unknown = sorted(set(names) - set(log.names))
+    logged = list(dict.fromkeys(name for _, documents in log for found in documents.values() for name in found))
+    names = logged if features is None else list(features)
+    unknown = sorted(set(names) - set(logged))
     if unknown or not names:
         raise ParseError(path, f"the feature {unknown[0]!r} is not in the log." if unknown else "no feature is logged.")
     rows = list(_joined(path, log, None if judgements is None else read_judgements(judgements), judgements))
@@ -77,7 +67,7 @@ def read_log(
         raise DataError(f"No document of {path} is judged in {judgements}; check that queries and ids agree.")
     fill = math.nan if absent == "nan" else 0.0
     with np.errstate(over="ignore"):  # what float32 cannot hold is refused below
-        X = np.array([[_or(logged.get(name), fill) for name in names] for *_, logged in rows], dtype=np.float32)
+        X = np.array([[_or(found.get(name), fill) for name in names] for *_, found in rows], dtype=np.float32)
     query, document, grade = zip(*(row[:3] for row in rows), strict=True)
     return from_arrays(
         X, grade, qid=np.array(query), document_ids=np.array(document), feature_names=names, allow_nan=True
@@ -94,11 +84,11 @@ _Row = tuple[str, str, float, dict[str, float]]
 def _joined(path: str | Path, log: FeatureLog, judged: Judgements | None, where: str | Path | None) -> Iterator[_Row]:
     """Query, document, grade and features of all documents that are in both; a document logged again counts once."""
     if judged is None:
-        for number, (query, documents) in enumerate(log.responses, 1):
+        for number, (query, documents) in enumerate(log, 1):
             for document, logged in documents.items():
                 yield query or str(number), document, 0.0, logged
         return
-    merged: dict[str, dict[str, dict[str, float]]] = {}
+    merged: dict[str, Logged] = {}
     unjudged = 0
     for query, documents in _by_judged_query(path, log, judged):
         merged.setdefault(query, {}).update(documents)
@@ -119,40 +109,38 @@ def _joined(path: str | Path, log: FeatureLog, judged: Judgements | None, where:
         )
 
 
-def _by_judged_query(
-    path: str | Path, log: FeatureLog, judged: Judgements
-) -> Iterator[tuple[str, dict[str, dict[str, float]]]]:
+def _by_judged_query(path: str | Path, log: FeatureLog, judged: Judgements) -> Iterator[tuple[str, Logged]]:
     """The responses under the query ids of the judgements: by id, by the words of the query, else one by one."""
     by_words = {words: query for query, words in judged.texts.items()}
-    nameless = sum(query is None for query, _ in log.responses)
-    if nameless and not nameless == len(log.responses) == len(judged.grades):
+    nameless = sum(query is None for query, _ in log)
+    if nameless and not nameless == len(log) == len(judged.grades):
         raise ParseError(
             path,
-            f"{nameless} of {len(log.responses)} responses name no query, and {len(judged.grades)} queries are judged; "
+            f"{nameless} of {len(log)} responses name no query, and {len(judged.grades)} queries are judged; "
             'write each as {"qid": "...", "response": {...}}, or one for every judged query in the same order.',
         )
     order = list(judged.grades)
-    for place, (query, documents) in enumerate(log.responses):
+    for place, (query, documents) in enumerate(log):
         name = order[place] if query is None else query
         yield (name if name in judged.grades else by_words.get(name, name)), documents
 
 
 def parse_log(path: str | Path, log_name: str | None = None) -> FeatureLog:
     """Read the responses: one JSON text (a response, a list of them, or the answer of `_msearch`), or one a line."""
-    log = FeatureLog()
+    log: FeatureLog = []
     for line, response in _responses(path):
         try:
             documents = dict(_documents(response, log_name))
             _check_texts(documents)
         except (DataError, RecursionError) as error:
             raise ParseError(path, reason(error), line) from error
-        log.responses.append((_query(response), documents))
-    if not any(documents for _, documents in log.responses):
+        log.append((_query(response), documents))
+    if not any(documents for _, documents in log):
         raise ParseError(path, "no response has a document with logged features.")
     return log
 
 
-def _check_texts(documents: dict[str, dict[str, float]]) -> None:
+def _check_texts(documents: Logged) -> None:
     """JSON can spell half a character, which no file can hold; and NUL, which some formats drop."""
     for name in (*documents, *{name for features in documents.values() for name in features}):
         if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
@@ -163,25 +151,18 @@ def _responses(path: str | Path) -> Iterator[tuple[int | None, Any]]:
     text = read_text(path)
     try:
         whole = json.loads(text)
-    except ValueError:
-        yield from _lines(path, text)
-        return
     except RecursionError as error:
         raise ParseError(path, "the JSON is nested too deeply for a log.") from error
-    for response in _unpacked(whole):
-        yield None, response
-
-
-def _lines(path: str | Path, text: str) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ParseError(path, f"this is no valid JSON ({reason(error)}).", number) from error
-        for response in _unpacked(found):
-            yield number, response
+    except ValueError:  # one a line
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                try:
+                    found = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise ParseError(path, f"this is no valid JSON ({reason(error)}).", number) from error
+                yield from ((number, response) for response in _unpacked(found))
+        return
+    yield from ((None, response) for response in _unpacked(whole))
 
 
 def _unpacked(found: Any) -> list[Any]:

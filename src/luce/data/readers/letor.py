@@ -11,27 +11,25 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole, truth
 from luce.data.groups import Groups
-from luce.data.outline import GrowingMatrix, Outline, outline_of_rows, permute_rows
+from luce.data.outline import GrowingMatrix, Outline, outline_of_rows
+from luce.data.readers.letor_kernel import LARGEST, Form, Parsed, parse_lines
 from luce.data.text_files import SUFFIXES, ByteStream, open_bytes, open_text
 from luce.errors import DataError, ParseError, SettingError
 from luce.numerics.segments import Chunk, map_chunks, n_threads
+from luce.spec import Spec, option
 from luce.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from luce.data.readers.letor_kernel import Parsed
 
 MAX_INDEX = 10_000_000
 """Beyond this a feature index is taken for a mistake: features are kept as dense columns."""
-_LARGEST = 3.4028235677973366e38
-"""Numbers from here on round to infinity as float32."""
 _LONGEST_TOKEN = 40
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 _NAN, _INFINITE = re.compile(rb"[+-]?nan", re.IGNORECASE), re.compile(rb"[+-]?inf(inity)?", re.IGNORECASE)
@@ -81,63 +79,23 @@ def read_letor(
     >>> data.X.tolist(), data.y.tolist(), data.document_ids.tolist()
     ([[0.5, 0.0, 1.0], [0.0, 4.0, 0.0]], [2.0, 0.0], ['first', ''])
     """
-    file = LetorFile(path, LetorOptions(absent, allow_nan, n_features, query_file, missing))
-    matrix = GrowingMatrix(n_features or 0, file.absent)
-    outline = file.scan(_Room(matrix=matrix))
-    X = matrix.finish(outline.n_rows, outline.n_features)
-    if outline.row_order is not None:
-        permute_rows(X, outline.row_order)
-    return outline.groups(X)
+    return LetorFile(path, LetorOptions(absent, allow_nan, n_features, query_file, missing)).read()
 
 
-@dataclass(frozen=True)
-class LetorOptions:
+def _words(name: str, given: Any) -> tuple[str, ...]:
+    if isinstance(given, str) or any(not word or set(word) & set(" \t\n#") for word in given):
+        raise SettingError(f"{name} is {given!r}; it must be a list of words such as ('NULL',).")
+    return tuple(given)
+
+
+class LetorOptions(Spec):
     """How the text is to be understood."""
 
     absent: Literal["zero", "nan"] = "zero"
     allow_nan: bool = False
-    n_features: int | None = None
-    query_file: str | Path | None = None
-    missing: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        if self.absent not in ("zero", "nan"):
-            raise SettingError(f"absent is {self.absent!r}; it must be 'zero' or 'nan'.")
-        truth("allow_nan", self.allow_nan)
-        if self.n_features is not None and not is_whole(self.n_features, 1, MAX_INDEX):
-            raise SettingError(
-                f"n_features is {self.n_features!r}; it must be None or a whole number between 1 and {MAX_INDEX}."
-            )
-        if isinstance(self.missing, str) or any(not word or set(word) & set(" \t\n#") for word in self.missing):
-            raise SettingError(f"missing is {self.missing!r}; it must be a list of words such as ('NULL',).")
-
-
-class _Room:
-    """Where the rows of a file go: a matrix that grows, or, batch by batch, as many columns as `width` says."""
-
-    def __init__(self, width: int = 0, matrix: GrowingMatrix | None = None) -> None:
-        self._matrix, self._width = matrix, width
-        self.batch = np.empty((0, width), dtype=np.float32)
-        self._first = -1
-
-    @property
-    def width(self) -> int:
-        return self._width if self._matrix is None else self._matrix.width
-
-    def rows(self, first: int, last: int) -> NDArray[np.float32]:
-        """Room for the rows `first` to `last`."""
-        if self._matrix is not None:
-            self._matrix.reserve(last, first)
-            return self._matrix.rows(first, last)
-        if first != self._first:
-            self._first, self.batch = first, np.empty((last - first, self._width), dtype=np.float32)
-        return self.batch
-
-    def widen(self, width: int, used: int) -> bool:
-        """Ask for more columns; False leaves the features beyond the width out."""
-        if self._matrix is not None:
-            self._matrix.widen(width, used)
-        return self._matrix is not None
+    n_features: int | None = option(default=None, least=1, most=MAX_INDEX)
+    query_file: Any = None
+    missing: Any = option(default=(), convert=_words)
 
 
 @dataclass
@@ -151,6 +109,15 @@ class _Columns:
     run_starts: list[IntArray] = field(default_factory=list)
     run_ids: list[NDArray[Any]] = field(default_factory=list)
     documents: list[NDArray[Any]] = field(default_factory=list)
+
+    def add(self, text: NDArray[np.uint8], block: Parsed) -> None:
+        """Take over what goes with the rows of a block."""
+        self.y.append(block.y)
+        self.run_starts.append(block.runs[:, 0] + self.rows)
+        self.run_ids.append(cut_texts(text, block.runs[:, 1:]))
+        self.documents.append(cut_texts(text, block.documents))
+        self.has_documents |= bool(np.any(block.documents[:, 1] > block.documents[:, 0]))
+        self.rows += len(block.y)
 
 
 class LetorFile:
@@ -170,21 +137,27 @@ class LetorFile:
 
     def outline(self) -> Outline:
         """Pass over the file for everything but the features."""
-        return self.scan(_Room())
+        return self._scan(GrowingMatrix(0, self.absent), whole=False)
+
+    def read(self) -> Groups:
+        """Everything, into memory."""
+        matrix = GrowingMatrix(self.options.n_features or 0, self.absent)
+        outline = self._scan(matrix, whole=True)
+        return outline.groups(matrix.finish(outline.n_rows, outline.n_features))
 
     def blocks(self, width: int) -> Iterator[NDArray[np.float32]]:
         """Pass over the file for the features, batch by batch, in the order of the file."""
-        room, columns, first = _Room(width), _Columns(width=width), 0
-        for _ in self._passes(room, columns):
+        matrix, columns, first = GrowingMatrix(width, self.absent), _Columns(width=width), 0
+        for _ in self._passes(matrix, columns, whole=False):
             columns.y, columns.run_starts, columns.run_ids, columns.documents = [], [], [], []
-            yield room.batch[: columns.rows - first]
+            yield matrix.rows(0, columns.rows - first)
             first = columns.rows
 
-    def scan(self, room: _Room) -> Outline:
-        """Pass over the file: rows go to the room, everything else comes back."""
+    def _scan(self, matrix: GrowingMatrix, whole: bool) -> Outline:
+        """Pass over the file: rows go to the matrix, everything else comes back."""
         columns = _Columns(width=self.options.n_features or 0)
         query_file = None
-        for found in self._passes(room, columns):
+        for found in self._passes(matrix, columns, whole):
             query_file = found
         if columns.rows == 0:
             raise ParseError(self.path, "the file is empty; expected lines `<label> qid:<query> <index>:<value> ...`.")
@@ -203,53 +176,55 @@ class LetorFile:
         query = np.repeat(codes.astype(np.int64), np.diff(np.append(starts, columns.rows)))
         return outline_of_rows(y, query, ids, documents, names)
 
-    def _passes(self, room: _Room, columns: _Columns) -> Iterator[Path | None]:
-        """Parse batch after batch; yields the side file of query sizes, where there is one."""
+    def _passes(self, matrix: GrowingMatrix, columns: _Columns, whole: bool) -> Iterator[Path | None]:
+        """Parse batch after batch; yields the side file of query sizes, where there is one.
+
+        The `whole` matrix grows by the rows of each batch, and by columns; else it holds one batch at a time, and
+        features beyond its width are only counted.
+        """
         line, query_file = 0, None
         with open_text(self.path) as stream:
             for number, batch in enumerate(line_batches(stream)):
                 if number == 0:
                     query_file = find_query_file(self.path, self.options.query_file, batch)
-                line += self._batch(batch, line, query_file is None, room, columns)
+                line += self._batch(batch, line, query_file is None, matrix, columns, whole)
                 yield query_file
 
-    def _batch(self, batch: bytes, line: int, want_qid: bool, room: _Room, columns: _Columns) -> int:
+    def _batch(
+        self, batch: bytes, line: int, want_qid: bool, matrix: GrowingMatrix, columns: _Columns, whole: bool
+    ) -> int:
         """Parse a batch of lines on threads; returns its number of lines."""
-        text = np.frombuffer(batch, dtype=np.uint8)
-        blocks = split_lines(batch)
+        text, blocks, first = np.frombuffer(batch, dtype=np.uint8), split_lines(batch), columns.rows if whole else 0
         starts = np.cumsum([0, *(batch.count(b"\n", *block) for block in blocks)])
+        limit = self.options.n_features or MAX_INDEX
+        form = Form(self.absent, limit, want_qid, self._missing, self._missing_ends)
         try:
-            X, parsed = self._fill(batch, blocks, starts, want_qid, room, columns)
+            while True:  # and once more with more columns where a row is wider than all before it
+                matrix.reserve(first + int(starts[-1]), first)
+                X = matrix.rows(first, first + int(starts[-1]))
+                rooms = [X[a:b] for a, b in pairwise(starts)]
+                parsed = map_chunks(partial(_parsed, batch, form, rooms), blocks)
+                columns.width = max(columns.width, *(block.width for block in parsed))
+                if columns.width <= matrix.width:
+                    break
+                self._check_density(columns.width, int(starts[-1]), len(batch))
+                if not whole:
+                    break
+                matrix.widen(columns.width, first)
         except DataError as error:  # a matrix beyond memory
             raise ParseError(self.path, str(error)) from error
         for i, block in enumerate(parsed):
             if block.wrong is not None:
                 where, begin = line + int(starts[i]) + block.wrong[0], block.wrong[1]
-                wrong, limit = batch[begin : batch.index(b"\n", begin)], self.options.n_features or MAX_INDEX
+                wrong = batch[begin : batch.index(b"\n", begin)]
                 raise letor_error(self.path, where, wrong, want_qid, self._missing_words, limit)
-        first = columns.rows
+        before = columns.rows
         for i, block in enumerate(parsed):
-            self._collect(text, block, X, int(starts[i]), first, columns)
+            rows, start, target = len(block.y), int(starts[i]), columns.rows - before
+            if start != target:  # blank lines left a gap before this block
+                X[target : target + rows] = X[start : start + rows]
+            columns.add(text, block)
         return int(starts[-1])
-
-    def _fill(
-        self,
-        batch: bytes,
-        blocks: list[Chunk],
-        starts: IntArray,
-        want_qid: bool,
-        room: _Room,
-        columns: _Columns,
-    ) -> tuple[NDArray[np.float32], list[Parsed]]:
-        """Parse, and parse again with more columns where a row is wider than all before it."""
-        while True:
-            X = room.rows(columns.rows, columns.rows + int(starts[-1]))
-            parsed = self._parse(batch, blocks, X, starts, want_qid)
-            columns.width = max(columns.width, *(block.width for block in parsed))
-            if columns.width > room.width:
-                self._check_density(columns.width, int(starts[-1]), len(batch))
-            if columns.width <= room.width or not room.widen(columns.width, columns.rows):
-                return X, parsed
 
     def _check_density(self, width: int, rows: int, size: int) -> None:
         """Refuse a text whose matrix would be zeros but for one number in thousands, and large."""
@@ -260,32 +235,9 @@ class LetorFile:
                 f"{needed / 2**30:,.1f} GB of memory, nearly all of it zeros; number the features without gaps."
             )
 
-    def _parse(
-        self, batch: bytes, blocks: list[Chunk], X: NDArray[np.float32], starts: IntArray, want_qid: bool
-    ) -> list[Parsed]:
-        from luce.data.readers.letor_kernel import parse_lines  # Numba is loaded where it is needed
 
-        limit = self.options.n_features or MAX_INDEX
-
-        def parse(i: int, block: Chunk) -> Parsed:
-            place = batch, block, X[starts[i] : starts[i + 1]], self.absent, want_qid, limit
-            return parse_lines(*place, self._missing, self._missing_ends)
-
-        return map_chunks(parse, blocks)
-
-    def _collect(
-        self, text: NDArray[np.uint8], block: Parsed, X: NDArray[np.float32], start: int, first: int, columns: _Columns
-    ) -> None:
-        """Close the gap that blank lines left before this block, and take over what goes with its rows."""
-        rows, target = len(block.y), columns.rows - first
-        if start != target:
-            X[target : target + rows] = X[start : start + rows]
-        columns.y.append(block.y)
-        columns.run_starts.append(block.runs[:, 0] + columns.rows)
-        columns.run_ids.append(cut_texts(text, block.runs[:, 1:]))
-        columns.documents.append(cut_texts(text, block.documents))
-        columns.has_documents |= bool(np.any(block.documents[:, 1] > block.documents[:, 0]))
-        columns.rows += rows
+def _parsed(batch: bytes, form: Form, rooms: Sequence[NDArray[np.float32]], i: int, block: Chunk) -> Parsed:
+    return parse_lines(batch, block, rooms[i], form)
 
 
 def line_batches(stream: ByteStream) -> Iterator[bytes]:
@@ -460,7 +412,7 @@ def _feature_fault(token: bytes, missing: set[bytes], limit: int, seen: set[int]
     if value not in missing:
         if _NAN.fullmatch(value):
             return "the value in {token} is NaN; expected a number (allow_nan=True, --allow-nan admits NaN)."
-        beyond = _NUMBER.fullmatch(value) and abs(float(value)) >= _LARGEST
+        beyond = _NUMBER.fullmatch(value) and abs(float(value)) >= LARGEST
         if beyond or _INFINITE.fullmatch(value):
             return "the value in {token} is infinite or beyond float32; expected a finite number."
         if not _NUMBER.fullmatch(value):

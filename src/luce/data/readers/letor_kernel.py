@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.numerics.compiled import kernel, part
-from luce.numerics.decimals import long_mantissa, nearest, power_at
 from luce.numerics.segments import Chunk
 from luce.types import FloatArray, IntArray
 
@@ -26,10 +25,14 @@ _ROWS, _RUNS, _WIDTH, _FIXES, _BAD_LINE, _LINE, _START = range(7)  # the line th
 
 _NEWLINE, _HASH, _COLON, _EQUALS = 10, 35, 58, 61
 _MANY = 1_000_000_000_000
+LARGEST = 3.4028235677973366e38
+"""Numbers from here on round to infinity as float32."""
 
-# What is known of a number: Python's `float` decides where it is uncertain.
-_CERTAIN, _UNCERTAIN, _NO_NUMBER = 0, 1, 2
 _ZERO, _NINE, _TEN = np.uint64(48), np.uint64(9), np.uint64(10)
+_POWERS: FloatArray = np.array([float(10**k) for k in range(309)])
+"""The powers of ten, which are float64 numbers up to the 22nd."""
+_LESS, _MORE = 1.0 - 2.0**-49, 1.0 + 2.0**-49
+"""What bounds a number that was rounded four times."""
 
 
 class Parsed(NamedTuple):
@@ -42,7 +45,7 @@ class Parsed(NamedTuple):
     wrong: tuple[int, int] | None = None
 
 
-class _Form(NamedTuple):
+class Form(NamedTuple):
     """How lines are read; the words for a missing value stand end to end."""
 
     absent: float
@@ -70,45 +73,39 @@ class _Room(NamedTuple):
     """The last row that had each feature."""
 
 
-def parse_lines(
-    batch: bytes,
-    block: Chunk,
-    X: NDArray[np.float32],
-    absent: float,
-    want_qid: bool,
-    limit: int,
-    missing: NDArray[np.uint8],
-    missing_ends: IntArray,
-) -> Parsed:
-    """Parse the lines of a block into the rows of X; the words for a missing value stand end to end."""
+def parse_lines(batch: bytes, block: Chunk, X: NDArray[np.float32], form: Form) -> Parsed:
+    """Parse the lines of a block into the rows of X."""
     text, lines = np.frombuffer(batch, dtype=np.uint8), len(X)
     y, documents = np.empty(lines), np.empty((lines, 2), np.int64)
-    runs = np.empty((lines if want_qid else 0, 3), np.int64)
-    form, fixes = _Form(absent, limit, want_qid, missing, missing_ends), np.empty((64, 4), np.int64)
+    runs, fixes = np.empty((lines if form.want_qid else 0, 3), np.int64), np.empty((64, 4), np.int64)
     while True:
         summary, last_seen = np.zeros(8, np.int64), np.full(X.shape[1], -1, np.int64)
         _parse_block(text, *block, form, _Room(X, y, runs, documents, fixes, last_seen), summary)
         if summary[_FIXES] <= len(fixes):
             break
         fixes = np.empty((int(summary[_FIXES]), 4), np.int64)
+    wrong = (int(summary[_LINE]), int(summary[_START])) if summary[_BAD_LINE] else None
     for row, column, start, stop in fixes[: summary[_FIXES]].tolist():
         number = float(batch[start:stop])
+        if not abs(number) < (math.inf if column < 0 else LARGEST):
+            wrong = batch.count(b"\n", block[0], start) + 1, batch.rfind(b"\n", 0, start) + 1
+            break
         if column < 0:
             y[row] = number
         else:
             X[row, column] = number
     rows, runs = int(summary[_ROWS]), runs[: summary[_RUNS]]
-    wrong = (int(summary[_LINE]), int(summary[_START])) if summary[_BAD_LINE] else None
     return Parsed(y[:rows], runs, documents[:rows], int(summary[_WIDTH]), wrong)
 
 
 @part
 def _parse_number(text: NDArray[np.uint8], i: int) -> Any:
-    """(value, first byte after the number, _CERTAIN or _UNCERTAIN or _NO_NUMBER) of the decimal that starts at byte i.
+    """(value, first byte after the number, whether the value is exact) of the decimal that starts at byte i.
 
-    Uncertain are numbers of more than 19 digits whose further digits decide the rounding: Python's `float` knows. The
-    text must go on to a byte that cannot be part of a number, such as the newline that ends every block. Bytes are
-    numbered without a sign, which spares the test for a negative number.
+    The value of a number with w < 2^53 and |q| <= 22, as w * 10^q, is one exact product or quotient (Clinger, How to
+    read floating point numbers accurately, 1990); any other is right up to `_LESS` and `_MORE`. The text must go on to
+    a byte that cannot be part of a number, such as the newline that ends every block. Bytes are numbered without a
+    sign, which spares the test for a negative number.
     """
     at = np.uint64(i)
     one = np.uint64(1)
@@ -129,18 +126,61 @@ def _parse_number(text: NDArray[np.uint8], i: int) -> Any:
             at += one
             digit = np.uint64(text[at]) - _ZERO
     if digits == 0:
-        return 0.0, i, _NO_NUMBER
+        return 0.0, i, False
     cut = False
     if digits > 19:
-        mantissa, exponent, cut = long_mantissa(text, start)
+        mantissa, exponent, cut = _long_mantissa(text, start)
     if text[at] | 32 == 101:
-        at, power = power_at(text, at + one)
+        at, power = _power_at(text, at + one)
         if at == np.uint64(0):
-            return 0.0, i, _NO_NUMBER
+            return 0.0, i, False
         exponent += power
-    value = nearest(mantissa, exponent)
-    status = _UNCERTAIN if cut and value != nearest(mantissa + one, exponent) else _CERTAIN
-    return (-value if negative else value), np.int64(at), status
+    value = _scaled(mantissa, exponent)
+    exact = mantissa < np.uint64(2**53) and -22 <= exponent <= 22 and not cut
+    return (-value if negative else value), np.int64(at), exact
+
+
+@part
+def _scaled(w: np.uint64, q: np.int64) -> float:
+    """W * 10^q, rounded three times at most; 0 and infinity beyond the range."""
+    if w == 0 or q < -308:  # less than float32 has, and labels as small are not exact
+        return 0.0
+    if q > 308:
+        return math.inf
+    value: float = float(w) / _POWERS[-q] if q <= 0 else float(w) * _POWERS[q]
+    return value
+
+
+@part
+def _long_mantissa(text: NDArray[np.uint8], i: np.uint64) -> tuple[np.uint64, np.int64, bool]:
+    """The first 19 digits of the number at i from its first that is not 0, the power of ten that its point and the
+    other digits make, and whether there are others."""
+    mantissa, digits, exponent, fraction = np.uint64(0), 0, np.int64(0), False
+    while text[i] == 46 or 48 <= text[i] <= 57:
+        if text[i] == 46:
+            fraction = True
+        elif digits < 19:
+            mantissa = mantissa * np.uint64(10) + np.uint64(text[i] - 48)
+            digits += 1 if mantissa else 0
+            exponent -= 1 if fraction else 0
+        else:
+            digits += 1
+            exponent += 0 if fraction else 1
+        i += np.uint64(1)
+    return mantissa, exponent, digits > 19
+
+
+@part
+def _power_at(text: NDArray[np.uint8], i: np.uint64) -> tuple[np.uint64, np.int64]:
+    """Just after the exponent at i, 0 where there is none, and its value, held to a size beyond every number."""
+    down = text[i] == 45
+    if down or text[i] == 43:
+        i += np.uint64(1)
+    start, power = i, np.int64(0)
+    while 48 <= text[i] <= 57:
+        power = min(10 * power + np.int64(text[i] - 48), np.int64(10**15))
+        i += np.uint64(1)
+    return (np.uint64(0) if i == start else i), (-power if down else power)
 
 
 @part
@@ -206,25 +246,26 @@ def _new_query(text: NDArray[np.uint8], runs: NDArray[np.int64], n_runs: int, st
 
 
 @part
-def _parse_row(text: NDArray[np.uint8], i: int, row: int, form: _Form, room: _Room, n_fixes: int, widest: int) -> Any:
+def _parse_row(text: NDArray[np.uint8], i: int, row: int, form: Form, room: _Room, n_fixes: int, widest: int) -> Any:
     """The label, query id and features of the line whose label is at i, up to its comment or end.
 
     Returns where that is (-1 for a line that is wrong), the span of the query id, and the two counts.
     """
     width, start = room.X.shape[1], i
-    value, i, status = _parse_number(text, i)
-    good = status != _NO_NUMBER and i == _end_of_token(text, i) and math.isfinite(value)
+    value, i, exact = _parse_number(text, i)
+    certain = exact
+    good = i > start and i == _end_of_token(text, i)
     room.y[row] = value
     for column in range(width):
         room.X[row, column] = form.absent
     column, qid_start, qid_stop = -1, -1, -1
     while good:
-        if status == _UNCERTAIN:
+        if not certain:
             if n_fixes < len(room.fixes):
                 fix = room.fixes[n_fixes]
                 fix[0], fix[1], fix[2], fix[3] = row, column, start, i
             n_fixes += 1
-        status = _CERTAIN
+        certain = True
         while _is_space(text[i]):
             i += 1
         c = text[i]
@@ -249,18 +290,19 @@ def _parse_row(text: NDArray[np.uint8], i: int, row: int, form: _Form, room: _Ro
         if not good:
             break
         start = i + 1
-        value, i, status = _parse_number(text, start)
+        value, i, exact = _parse_number(text, start)
         number = np.float32(value)
         stop = _end_of_token(text, i)
-        if status == _NO_NUMBER or stop > i:
-            i, status, number = stop, _CERTAIN, np.float32(np.nan)
+        if i == start or stop > i:
+            i, number = stop, np.float32(np.nan)
             good = _is_missing(text, start, stop, form.missing, form.missing_ends)
-        elif not math.isfinite(number):
-            good = False
+        else:  # where both bounds round to one number, it is the right one
+            certain = exact or np.float32(value * _LESS) == np.float32(value * _MORE)
+            good = math.isfinite(number) or not certain
         widest = index if index > widest else widest
         column = index - 1
         if index > width:
-            status = _CERTAIN
+            certain = True
         elif good:
             good = room.last_seen[column] != row
             room.last_seen[column] = row
@@ -270,7 +312,7 @@ def _parse_row(text: NDArray[np.uint8], i: int, row: int, form: _Form, room: _Ro
 
 @kernel
 def _parse_block(
-    text: NDArray[np.uint8], begin: int, end: int, form: _Form, room: _Room, summary: NDArray[np.int64]
+    text: NDArray[np.uint8], begin: int, end: int, form: Form, room: _Room, summary: NDArray[np.int64]
 ) -> None:
     """Parse the lines in `text[begin:end]`, the last byte a newline, into the room for them, and fill the summary."""
     row, line, i, n_fixes, n_runs, widest = 0, 0, begin, 0, 0, 0

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from luce.data.column import as_text
 from luce.data.groups import Groups
 from luce.data.named_rows import subtopic_matrix
-from luce.data.outline import GrowingMatrix, Outline, outline_of_rows, permute_rows
+from luce.data.outline import GrowingMatrix, Outline, outline_of_rows
 from luce.data.readers.columns import DISGUISED, FEW_ROWS, Encoder, frame_index, numbers, type_name
 from luce.data.schema import Schema, TableWords, choose, words
 from luce.data.table import Table
@@ -176,8 +176,6 @@ class JudgedTable:
             if parts.rows:
                 X = self._finished(encoder, matrix.finish(parts.rows, matrix.width))
             outline = parts.outline(self.schema)
-        if outline.row_order is not None:
-            permute_rows(X, outline.row_order)
         return outline.groups(X)
 
     def _finished(self, encoder: Encoder, X: NDArray[np.float32]) -> NDArray[np.float32]:
