@@ -424,10 +424,10 @@ def test_the_intercept_is_spread_evenly():
 
     part = Linear(np.array([2.0, -1.0, 0.0]), 6.0, np.array([1.0, 4.0, 1.0]))
     found = normalised(["a", "b", "c"], part)
-    assert found.names == ["a", "b"]
-    assert found.mean.tolist() == [-1.0, 4.0]
-    x = np.array([0.5, 0.25])
-    assert float(found.weight @ ((x - found.mean) / found.deviation)) == 2 * 0.5 - 0.25 + 6
+    assert list(found.weights) == ["a", "b"]
+    assert [mean for mean, _ in found.normalizers.values()] == [-1.0, 4.0]
+    moves = zip(found.weights.values(), (0.5, 0.25), found.normalizers.values(), strict=True)
+    assert sum(w * (x - mean) / deviation for w, x, (mean, deviation) in moves) == 2 * 0.5 - 0.25 + 6
 
 
 def test_a_model_without_weights_has_nothing_to_rank_by():

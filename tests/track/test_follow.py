@@ -399,7 +399,7 @@ def test_progress_is_told(world):
         ({"end": [0, 0], "end_sd": np.nan}, SettingError, "end_sd is nan"),
         ({"particles": 0}, SettingError, "at least 1"),
         ({"trajectories": 0}, SettingError, "at least 1"),
-        ({"threshold": 2.0}, SettingError, "between 0 and 1"),
+        ({"threshold": 2.0}, SettingError, "from 0 to 1"),
         ({"widen": 0.5}, SettingError, "at least 1"),
         ({"dynamics": -1.0}, SettingError, "above 0"),
         ({"dynamics": [1.0, 1.0, 1.0]}, SettingError, "2 dimensions"),

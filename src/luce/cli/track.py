@@ -312,59 +312,14 @@ def _write(found: Track, outputs: Outputs, true_path: Any) -> None:
 
 
 def _tell(report: Report, found: Track, true_path: Any, out: Path | None) -> None:
-    import numpy as np
-
-    unit = found.geometry.unit or "units"
-    spread = np.sqrt(np.trace(found.covariances, axis1=1, axis2=2))
-    genuine = max(0.0, sum(float(len(s) - s[:, -1].sum()) for s in found.label_posteriors))
-    lines = [
-        f"{len(found.times)} steps, {len(found.signals.arrivals)} signals, {genuine:.0f} of them from sources",
-        f"last position {', '.join(f'{value:.6g}' for value in found.positions[-1])}",
-        f"median standard deviation {np.median(spread):.4g} {unit}, log-likelihood {found.log_likelihood:.6g}",
-    ]
-    machine: dict[str, Any] = {
-        "steps": len(found.times),
-        "signals": len(found.signals.arrivals),
-        "genuine": genuine,
-        "last": found.positions[-1].tolist(),
-        "median_sd": float(np.median(spread)),
-        "log_likelihood": found.log_likelihood,
-        "lost": int(found.lost.sum()),
-        "skipped": int(found.skipped.sum()),
-        "several_modes": sum(len(modes) > 1 for modes in found.modes),
-        "trusted": None if found.trust is None else not found.trust.doubts and not found.lost.any(),
-        "remarks": list(found.remarks),
-    }
-    agreement = found.agreement()
-    if agreement is not None:
-        lines.append(f"agreement with the labels by hand {agreement:.1%}")
-        machine["agreement"] = agreement
+    lines, machine = found.lines, found.as_dict()
     if true_path is not None:
-        errors = _errors(found, *true_path)
+        errors = found.against(*true_path)
         machine |= errors
         lines.append(
-            f"error against the truth: median {errors['median_error']:.4g}, rms {errors['rms_error']:.4g} {unit}; "
-            f"90% ellipses hold it at {errors['coverage']:.0%} of the steps"
+            f"error against the truth: median {errors['median_error']:.4g}, rms {errors['rms_error']:.4g} "
+            f"{found.geometry.unit or 'units'}; 90% ellipses hold it at {errors['coverage']:.0%} of the steps"
         )
     if out is not None:
         lines.append(f"written to {out}")
     report.result("\n".join(lines), machine)
-
-
-def _errors(found: Track, times: Any, places: Any) -> dict[str, float]:
-    """Distances from the true path at the times that both have."""
-    import numpy as np
-
-    _, mine, theirs = np.intersect1d(found.times, times, return_indices=True)
-    pairs = zip(mine, theirs, strict=True)
-    gaps = [found.geometry.distances(found.positions[[a]], places[[b]])[0, 0] for a, b in pairs]
-    held = found.covers(_at_rows(found.positions, mine, places[theirs]))[mine]
-    rms = float(np.sqrt(np.mean(np.square(gaps))))
-    return {"median_error": float(np.median(gaps)), "rms_error": rms, "coverage": float(held.mean())}
-
-
-def _at_rows(positions: Any, rows: Any, places: Any) -> Any:
-    """Positions with some of them replaced."""
-    result = positions.copy()
-    result[rows] = places
-    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +15,14 @@ from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
 _SPREAD = np.uint64(0xBF58476D1CE4E5B9)
+_SAID = {
+    "merged": "{merged:,} rows repeat session, document and position and were counted once.",
+    "differing": "{differing:,} of these rows differ in the click, which was counted.",
+    "repeated": "{repeated:,} rows repeat a document of their session further down and were left out.",
+    "robots": "{robots:,} sessions with more than {max_clicks} clicks ({robot_clicks:,} clicks) were left out.",
+    "below": "{below:,} rows stand below position {last_position} and were left out.",
+}
+"""Notes on what was merged or left out."""
 
 
 class Rows(NamedTuple):
@@ -81,7 +90,8 @@ class Aggregator:
         self._pairs = {"with_shown": Tally(width=4), "both": Tally(width=5)}
         self._sessions = np.zeros(0)
         self._met = MetSessions()
-        self._merged_rows = self._merged_clicks = self._robots = self._robot_clicks = self._repeated = self._below = 0
+        self._done: Counter[str] = Counter()
+        """How often each of `_SAID` was done."""
         self._names = names
         self._alone = False
 
@@ -124,7 +134,7 @@ class Aggregator:
             rows, position, run = self._tidy(rows, position, run)
         if self.last_position is not None:
             keep = position <= self.last_position
-            self._below += int((~keep).sum())
+            self._done["below"] += int((~keep).sum())
             rows, position, run = rows.take(keep), position[keep], run[keep]
         if not rows.size:
             return
@@ -154,8 +164,8 @@ class Aggregator:
         if self.max_clicks is not None:
             clicks = np.bincount(run, rows.clicked * keep)
             robot = clicks > self.max_clicks
-            self._robots += int(robot.sum())
-            self._robot_clicks += int(clicks[robot].sum())
+            self._done["robots"] += int(robot.sum())
+            self._done["robot_clicks"] += int(clicks[robot].sum())
             keep &= ~robot[run]
         return (rows, position, run) if keep.all() else (rows.take(keep), position[keep], run[keep])
 
@@ -175,8 +185,8 @@ class Aggregator:
                 f"Document {self._document(rows, at)} has two propensities at position {position[at]} of one "
                 f"session of query {self._query(rows, at)}; it was shown there with one: mend the log."
             )
-        self._merged_rows += int(same.sum())
-        self._merged_clicks += int((same & (np.diff(rows.clicked) != 0)).sum())
+        self._done["merged"] += int(same.sum())
+        self._done["differing"] += int((same & (np.diff(rows.clicked) != 0)).sum())
         return rows.take(firsts)._replace(clicked=np.maximum.reduceat(rows.clicked, firsts))
 
     def _not_repeated(self, rows: Rows, run: IntArray) -> NDArray[np.bool_]:
@@ -191,7 +201,7 @@ class Aggregator:
                 "a session shows it once: mend the log, or keep the upper one by repeated='first' (luce clicks "
                 "--repeated first)."
             )
-        self._repeated += len(again)
+        self._done["repeated"] += len(again)
         keep[again] = False
         return keep
 
@@ -239,20 +249,8 @@ class Aggregator:
         return counts
 
     def _all_notes(self, positions: FloatArray) -> list[str]:
-        notes = list(self.notes)
-        if self._merged_rows:
-            notes.append(f"{self._merged_rows:,} rows repeat session, document and position and were counted once.")
-        if self._merged_clicks:
-            notes.append(f"{self._merged_clicks:,} of these rows differ in the click, which was counted.")
-        if self._repeated:
-            notes.append(f"{self._repeated:,} rows repeat a document of their session further down and were left out.")
-        if self._robots:
-            notes.append(
-                f"{self._robots:,} sessions with more than {self.max_clicks} clicks ({self._robot_clicks:,} clicks) "
-                "were left out."
-            )
-        if self._below:
-            notes.append(f"{self._below:,} rows stand below position {self.last_position} and were left out.")
+        facts = {**self._done, "max_clicks": self.max_clicks, "last_position": self.last_position}
+        notes = self.notes + [text.format_map(facts) for name, text in _SAID.items() if self._done[name]]
         gaps = np.setdiff1d(np.arange(1, positions.max(initial=0) + 1), positions).astype(int)
         if len(gaps):
             listed = ", ".join(map(str, gaps[:5])) + (", ..." if len(gaps) > 5 else "")

@@ -17,12 +17,10 @@ from luce.types import FloatArray, IntArray
 
 LEAST_PLACES = 4
 """Fewer positions than this have no neighbours to lean on."""
-
-
 _TAU = np.linspace(0.001, 1.0, 101)
 """Roughness that is considered, all values alike beforehand; not 0, since errors may be."""
-
-
+_LEAST = 1e-9
+"""Of the noise of a direction, beside that of the noisiest: with few clicks an estimated one may be 0."""
 _ANY_SLOPE = 100.0
 """Variance of the slope: that of a power of the position."""
 
@@ -40,22 +38,35 @@ def smoothed(positions: FloatArray, log_theta: FloatArray, covariance: FloatArra
     (True, True)
     """
     x = np.log(np.asarray(positions, dtype=np.float64) / positions[0])[1:]
-    z, noise = log_theta[1:], covariance[1:, 1:]
-    path, line = np.minimum.outer(x, x), _ANY_SLOPE * np.outer(x, x)
-    weight, leans = np.empty(len(_TAU)), np.empty((len(_TAU), len(z), len(z)))
-    for i, tau in enumerate(_TAU):
-        prior = line + tau**2 * path
-        total = prior + noise
-        weight[i] = -0.5 * float(np.linalg.slogdet(total)[1] + z @ np.linalg.solve(total, z))
-        leans[i] = np.linalg.solve(total, prior).T
+    noise = covariance[1:, 1:]
+    kept, spread = _averaged(x, log_theta[1:], noise + _ANY_SLOPE * np.outer(x, x), noise, _TAU)
+    lean = np.eye(len(x)) - kept
+    return _with_first(lean, lean @ noise + spread)
+
+
+def _averaged(
+    x: FloatArray, z: FloatArray, noise: FloatArray, side: FloatArray, scales: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The mean of A (V + s^2 B)^-1 over the scales s, and how far that times z varies over them.
+
+    B is the covariance of a path over x (Brownian motion), V the `noise` and A the `side`; a scale counts by how likely
+    z is under Normal(0, V + s^2 B).
+    """
+    root = np.linalg.inv(np.linalg.cholesky(np.minimum.outer(x, x)))
+    # In these coordinates V and B are diagonal, for every scale at once.
+    values, turn = np.linalg.eigh(root @ noise @ root.T)
+    apart, towards = turn.T @ root @ z, side @ root.T @ turn
+    total = np.maximum(values + scales[:, None] ** 2, _LEAST * max(float(values[-1]), _LEAST))
+    weight = -0.5 * (np.log(total) + apart**2 / total).sum(axis=1)
     weight = np.exp(weight - weight.max())
     weight /= weight.sum()
-    mean = np.tensordot(weight, leans, axes=1)
-    apart = (leans - mean) @ z
-    left = mean @ noise + (apart * weight[:, None]).T @ apart
-    lean, kept = np.zeros_like(covariance), np.zeros_like(covariance)
-    lean[1:, 1:], kept[1:, 1:] = mean, 0.5 * (left + left.T)
-    return lean, kept
+    moved = (apart / total - weight @ (apart / total)) @ towards.T
+    return (towards * (weight @ (1.0 / total))) @ turn.T @ root, (moved * weight[:, None]).T @ moved
+
+
+def _with_first(lean: FloatArray, left: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A table and a covariance of all places but the first, with that place, which stays 0."""
+    return np.pad(lean, (1, 0)), np.pad(0.5 * (left + left.T), (1, 0))
 
 
 class Places(NamedTuple):
@@ -380,8 +391,6 @@ def standardised(data: Groups, rows: IntArray) -> FloatArray:
 
 _SIGMA = np.linspace(0.0, 1.0, 101)
 """How far joint choice may be astray, all values alike beforehand."""
-_LEAST = 1e-9
-"""Of the noise of a direction, beside that of the noisiest: with few clicks an estimated one may be 0."""
 
 
 def combined(
@@ -401,18 +410,5 @@ def combined(
     n = len(conditional)
     x = np.log(np.asarray(positions, dtype=np.float64) / positions[0])[1:]
     cc, jj, cj = covariance[1:n, 1:n], covariance[n + 1 :, n + 1 :], covariance[1:n, n + 1 :]
-    root = np.linalg.inv(np.linalg.cholesky(np.minimum.outer(x, x)))
-    # In these coordinates D and B are diagonal, for every sigma at once.
-    noise, turn = np.linalg.eigh(root @ (cc + jj - cj - cj.T) @ root.T)
-    apart = turn.T @ root @ (joint - conditional)[1:]
-    towards = (cc - cj) @ root.T @ turn
-    total = np.maximum(noise, _LEAST * max(float(noise[-1]), _LEAST)) + _SIGMA[:, None] ** 2
-    weight = -0.5 * (np.log(total) + apart**2 / total).sum(axis=1)
-    weight = np.exp(weight - weight.max())
-    weight /= weight.sum()
-    mean = towards * (weight @ (1.0 / total))
-    moved = (apart / total - weight @ (apart / total)) @ towards.T
-    left = cc - mean @ towards.T + (moved * weight[:, None]).T @ moved
-    gain, kept = np.zeros((n, n)), np.zeros((n, n))
-    gain[1:, 1:], kept[1:, 1:] = mean @ turn.T @ root, 0.5 * (left + left.T)
-    return gain, kept
+    gain, spread = _averaged(x, (joint - conditional)[1:], cc + jj - cj - cj.T, cc - cj, _SIGMA)
+    return _with_first(gain, cc - gain @ (cc - cj).T + spread)

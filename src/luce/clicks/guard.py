@@ -19,6 +19,7 @@ the held-out clicks explained them no better than one half each.)
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,13 +55,7 @@ class Guarded(NamedTuple):
 
 def shown_often(seen: Examination, data: Groups, missing: str = "error") -> Clicks:
     """Click rates: exposure is how often a document was shown, wherever; what a naive learner takes."""
-    counts = seen.counts
-    rows = counts.rows_in(data, missing)
-    used = (seen.place >= 0) & (rows[counts.document] >= 0)
-    clicks, shown = np.zeros(data.n_rows), np.zeros(data.n_rows)
-    np.add.at(clicks, rows[counts.document[used]], counts.clicked[used])
-    np.add.at(shown, rows[counts.document[used]], counts.shown[used])
-    return Clicks(clicks, shown)
+    return replace(seen, theta=np.ones(len(seen.theta)), trust=None).target(data, missing)
 
 
 def guarded(

@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 
 
 _WORD = re.compile(r"[A-Za-z0-9_.\-]+")
+_WORDS = "letters, digits, '_', '.' and '-' are allowed"
 
 
-def check_names(names: Sequence[str], target: str) -> None:
-    """Letters, digits, `_`, `.` and `-`: what stands in URLs, expressions and logs of the engines as it is."""
-    bad = next((name for name in names if not _WORD.fullmatch(name)), None)
+def check_names(names: Sequence[str], target: str, allowed: re.Pattern[str] = _WORD, rule: str = _WORDS) -> None:
+    """Names that a target takes: by default what stands in URLs, expressions and logs of the engines as it is."""
+    bad = next((name for name in names if not allowed.fullmatch(name)), None)
     if bad is not None:
         raise SettingError(
-            f"The feature name {bad!r} cannot be used in {target}: letters, digits, '_', '.' and '-' are allowed; "
+            f"The feature name {bad!r} cannot be used in {target}: {rule}; "
             "give --feature-names (feature_names=) a file or mapping with other names."
         )
 

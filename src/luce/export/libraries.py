@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from luce.errors import SettingError
-from luce.export.form import Form, Linear, Trees, above, check_plain, missing_goes_left
+from luce.export.form import Form, Linear, Trees, above, check_names, check_plain, missing_goes_left
 from luce.export.run import Request, Written, refuse
 from luce.export.search_engines import tree_list
 from luce.scorers.forest import CATEGORICAL, Forest
 
-_FORBIDDEN = re.compile(r'[\s",:\[\]{}]')
+_ALLOWED = re.compile(r'[^\s",:\[\]{}]*')
 
 
 def write_lightgbm(request: Request) -> Written:
@@ -24,12 +23,7 @@ def write_lightgbm(request: Request) -> Written:
     if not isinstance(form.single, Trees):
         refuse(form, "LightGBM's text", "it takes trees; the rest goes to onnx or python")
     names = form.names
-    bad = next((name for name in names if _FORBIDDEN.search(name)), None)
-    if bad is not None:
-        raise SettingError(
-            f'The feature name {bad!r} cannot be used in LightGBM: blanks and ",:[]{{}} are not allowed; '
-            "give --feature-names (feature_names=) a file or mapping with other names."
-        )
+    check_names(names, "LightGBM", _ALLOWED, 'blanks and ",:[]{} are not allowed')
     forest = form.single.forest
     head = {
         "version": "v4",
@@ -79,18 +73,13 @@ def _joined(values: NDArray[Any]) -> Any:
 
 _VERSION = (2, 1, 0)
 _NO_PARENT = 2**31 - 1
-_FORBIDDEN_XGBOOST = re.compile(r"[\[\]<]")
+_ALLOWED_XGBOOST = re.compile(r"[^\[\]<]*")
 
 
 def write_xgboost(request: Request) -> Written:
     """A model file for `xgboost.Booster(model_file=...)`: `gbtree` for trees, `gblinear` for linear models."""
     form = request.form
-    bad = next((name for name in form.names if _FORBIDDEN_XGBOOST.search(name)), None)
-    if bad is not None:
-        raise SettingError(
-            f"The feature name {bad!r} cannot be used in XGBoost: '[', ']' and '<' are not allowed; "
-            "give --feature-names (feature_names=) a file or mapping with other names."
-        )
+    check_names(form.names, "XGBoost", _ALLOWED_XGBOOST, "'[', ']' and '<' are not allowed")
     part = form.single
     if isinstance(part, Trees):
         check_plain(part.forest, form.names, "XGBoost JSON")

@@ -16,13 +16,13 @@ _SMALLEST = 1e-30
 """Deviations beyond this, or its reciprocal, are no good float32 numbers; 1 does as well."""
 
 
-class Normalised(NamedTuple):
-    """`sum of weight (x - mean) / deviation` over the features with a weight."""
+class Weighted(NamedTuple):
+    """`sum of weight (x - mean) / deviation` over the features with a weight; plain weights have no normalizers."""
 
-    names: list[str]
-    weight: FloatArray
-    mean: FloatArray
-    deviation: FloatArray
+    weights: dict[str, float]
+    normalizers: dict[str, tuple[float, float]]
+    """Mean and deviation."""
+    remarks: list[str]
 
 
 class Terms(NamedTuple):
@@ -55,7 +55,25 @@ def linear_terms(form: Form) -> Terms | None:
     return Terms(names, linear, products)
 
 
-def normalised(names: list[str], part: Linear) -> Normalised:
+def weighted(terms: Terms, folded: bool, place: str, how: str) -> Weighted:
+    """Weights and normalizers for a search engine; products are features of `place`, and made as `how` says.
+
+    `folded` gives plain weights and leaves the intercept out.
+    """
+    remarks = []
+    if terms.products:
+        first, (left, right) = next(iter(terms.products.items()))
+        remarks.append(
+            f"The model needs {len(terms.products)} products of features as features of {place}, such as "
+            f"{first} = {left} * {right} ({how}; --json lists all)."
+        )
+    if not folded:
+        return normalised(terms.names, terms.linear)._replace(remarks=remarks)
+    remarks.append(f"The intercept {terms.linear.intercept:.6g} is left out; the order of documents is the same.")
+    return Weighted({n: w for n, w in zip(terms.names, terms.linear.weights.tolist(), strict=True) if w}, {}, remarks)
+
+
+def normalised(names: list[str], part: Linear) -> Weighted:
     r"""Weights on features moved by equally many deviations each, so that the moves add up to the intercept $b$.
 
     With $k = b / \sum_i |w_i| \sigma_i$ and $\mu_i = -\operatorname{sign}(w_i) \sigma_i k$,
@@ -69,8 +87,12 @@ def normalised(names: list[str], part: Linear) -> Normalised:
     spread = part.deviation[used]
     deviation = np.where((spread > _SMALLEST) & (spread < 1 / _SMALLEST), spread, 1.0)
     steps = part.intercept / float(np.abs(weights) @ deviation)
-    mean = -np.sign(weights) * deviation * steps
-    return Normalised([names[i] for i in used], weights * deviation, mean + 0.0, deviation)
+    mean = -np.sign(weights) * deviation * steps + 0.0
+    known = [names[i] for i in used]
+    moves = zip(mean.tolist(), deviation.tolist(), strict=True)
+    return Weighted(
+        dict(zip(known, (weights * deviation).tolist(), strict=True)), dict(zip(known, moves, strict=True)), []
+    )
 
 
 _BELOW_ALL = -np.finfo(np.float64).max

@@ -98,13 +98,17 @@ def _elasticsearch(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
     definition = json.loads(model["definition"])
     if model["type"] == "model/xgboost+json":
         return _tree_sum(definition["splits"], X, names)
+    norms = {name: tuple(norm["standard"].values()) for name, norm in model.get("feature_normalizers", {}).items()}
+    return _weighted_sum(X, names, definition, norms)
+
+
+def _weighted_sum(X: _Rows, names: list[str], weights: Mapping[str, float], norms: Mapping[str, Any]) -> _Rows:
+    """A linear model over features that are moved and divided by (mean, deviation), in float32."""
     total = np.zeros(len(X), np.float32)
-    for name, weight in definition.items():
+    for name, weight in weights.items():
+        mean, deviation = norms.get(name, (0.0, 1.0))
         column = np.nan_to_num(X[:, names.index(name)], nan=0.0)
-        if "feature_normalizers" in model:
-            norm = model["feature_normalizers"][name]["standard"]
-            column = (column - np.float32(norm["mean"])) / np.float32(norm["standard_deviation"])
-        total += np.float32(weight) * column
+        total += np.float32(weight) * ((column - np.float32(mean)) / np.float32(deviation))
     return total
 
 
@@ -150,14 +154,8 @@ def _solr(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
         return _layers(params["layers"], X)
     if kind == "MultipleAdditiveTreesModel":
         return _solr_trees(params, X, names)
-    total = np.zeros(len(X), np.float32)
-    for feature in model["features"]:
-        column = np.nan_to_num(X[:, names.index(feature["name"])], nan=0.0)
-        if "norm" in feature:
-            norm = feature["norm"]["params"]
-            column = (column - np.float32(norm["avg"])) / np.float32(norm["std"])
-        total += column * np.float32(params["weights"][feature["name"]])
-    return total
+    norms = {f["name"]: tuple(f["norm"]["params"].values()) for f in model["features"] if "norm" in f}
+    return _weighted_sum(X, names, {f["name"]: params["weights"][f["name"]] for f in model["features"]}, norms)
 
 
 def _solr_trees(params: Any, X: _Rows, names: list[str]) -> _Rows:

@@ -24,7 +24,7 @@ from luce.export.form import (
     nested,
     number,
 )
-from luce.export.linear_terms import Terms, linear_terms, normalised
+from luce.export.linear_terms import Terms, linear_terms, weighted
 from luce.export.run import Request, Written, refuse
 
 _OWN_MISSING = (
@@ -64,19 +64,13 @@ def opensearch(request: Request) -> Written:
 
 def _linear(terms: Terms, folded: bool, target: str) -> tuple[dict[str, Any], list[str]]:
     check_names(terms.names, target)
-    remarks = _about_products(terms, target)
-    if folded:
-        weights = {name: w for name, w in zip(terms.names, terms.linear.weights.tolist(), strict=True) if w}
-        remarks.append(f"The intercept {terms.linear.intercept:.6g} is left out; the order of documents is the same.")
-        return {"type": "model/linear", "definition": json.dumps(weights, allow_nan=False)}, remarks
-    parts = normalised(terms.names, terms.linear)
-    weights = dict(zip(parts.names, parts.weight.tolist(), strict=True))
+    found = weighted(terms, folded, "the set", f"a derived_expression in {target}")
     normalizers = {
         name: {"standard": {"mean": mean, "standard_deviation": deviation}}
-        for name, mean, deviation in zip(parts.names, parts.mean.tolist(), parts.deviation.tolist(), strict=True)
+        for name, (mean, deviation) in found.normalizers.items()
     }
-    model = {"type": "model/linear", "definition": json.dumps(weights, allow_nan=False)}
-    return {**model, "feature_normalizers": normalizers}, remarks
+    model: dict[str, Any] = {"type": "model/linear", "definition": json.dumps(found.weights, allow_nan=False)}
+    return model if folded else {**model, "feature_normalizers": normalizers}, found.remarks
 
 
 def _expressions(terms: Terms) -> list[dict[str, Any]]:
@@ -92,16 +86,6 @@ def _expressions(terms: Terms) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def _about_products(terms: Terms, target: str) -> list[str]:
-    if not terms.products:
-        return []
-    first, (left, right) = next(iter(terms.products.items()))
-    return [
-        f"The model needs {len(terms.products)} products of features as features of the set, such as "
-        f"{first} = {left} * {right} (a derived_expression in {target}; --json lists all)."
-    ]
 
 
 def tree_list(part: Trees, names: tuple[str, ...], target: str) -> list[Any]:
@@ -140,13 +124,7 @@ def write_solr(request: Request) -> Written:
     terms = linear_terms(form)
     check_names(form.names if terms is None else terms.names, "Solr")
     if terms is not None:
-        model, remarks = _linear_solr(terms.names, terms.linear, request.folded)
-        if terms.products:
-            first, (left, right) = next(iter(terms.products.items()))
-            remarks.append(
-                f"The model needs {len(terms.products)} products of features as features of the store, such as "
-                f"{first} = {left} * {right} (a SolrFeature with a function query; --json lists all)."
-            )
+        model, remarks = _linear_solr(terms, request.folded)
     elif isinstance(form.single, Trees):
         model, remarks = _trees(form.single, form)
     elif isinstance(form.single, Network):
@@ -167,21 +145,13 @@ def write_solr(request: Request) -> Written:
     return Written(json.dumps(head | model, allow_nan=False) + "\n", remarks, facts, products)
 
 
-def _linear_solr(names: list[str], part: Any, folded: bool) -> tuple[dict[str, Any], list[str]]:
-    features: list[dict[str, Any]]
-    if folded:
-        used = {name: w for name, w in zip(names, part.weights.tolist(), strict=True) if w}
-        features = [{"name": name} for name in used]
-        remark = f"The intercept {part.intercept:.6g} is left out; the order of documents is the same."
-        return {"class": "LinearModel", "features": features, "params": {"weights": used}}, [remark]
-    parts = normalised(names, part)
-    norm = "org.apache.solr.ltr.norm.StandardNormalizer"
-    features = [
-        {"name": name, "norm": {"class": norm, "params": {"avg": repr(mean), "std": repr(deviation)}}}
-        for name, mean, deviation in zip(parts.names, parts.mean.tolist(), parts.deviation.tolist(), strict=True)
-    ]
-    weights = dict(zip(parts.names, parts.weight.tolist(), strict=True))
-    return {"class": "LinearModel", "features": features, "params": {"weights": weights}}, []
+def _linear_solr(terms: Terms, folded: bool) -> tuple[dict[str, Any], list[str]]:
+    found = weighted(terms, folded, "the store", "a SolrFeature with a function query")
+    features: list[dict[str, Any]] = [{"name": name} for name in found.weights]
+    for feature, (mean, deviation) in zip(features, found.normalizers.values(), strict=not folded):
+        params = {"avg": repr(mean), "std": repr(deviation)}
+        feature["norm"] = {"class": "org.apache.solr.ltr.norm.StandardNormalizer", "params": params}
+    return {"class": "LinearModel", "features": features, "params": {"weights": found.weights}}, found.remarks
 
 
 def slackened(threshold: NDArray[Any]) -> NDArray[np.float32]:

@@ -14,7 +14,6 @@ _TINY = 1e-100
 """Stands for weight zero (no clutter, no misses), where a message would be a division by zero."""
 _TOLERANCE = 1e-9
 _MAX_ITERATIONS = 1000
-_LANES = 8
 
 
 @part
@@ -75,45 +74,39 @@ def _bethe(w: FloatArray, u: FloatArray, c: FloatArray, mu: FloatArray, nu: Floa
 def bethe_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
     """Log Z_B of every position."""
     s, n = distances.shape[1], step.times.shape[0]
-    tables = new_tables(s, n, _LANES)
-    w, u, c = tables.w, tables.u, tables.c
-    w1, u1, c1, mu, nu = np.empty((s, n)), np.empty(s), np.empty(n), np.empty((s, n)), np.empty((s, n))
-    for first in range(0, distances.shape[0], _LANES):
-        fill_tables(step, distances, first, tables)
-        for k in range(first, min(first + _LANES, distances.shape[0])):
-            w1[:], u1[:], c1[:] = w[:, :, k - first], u[:, k - first], c[:, k - first]
-            _propagate(w1, u1, c1, mu, nu)
-            result[k] = tables.scale[k - first] + _bethe(w1, u1, c1, mu, nu)
+    tables, mu, nu = new_tables(s, n, 1), np.empty((s, n)), np.empty((s, n))
+    w, u, c = tables.w[:, :, 0], tables.u[:, 0], tables.c[:, 0]
+    for k in range(distances.shape[0]):
+        fill_tables(step, distances, k, tables)
+        _propagate(w, u, c, mu, nu)
+        result[k] = tables.scale[0] + _bethe(w, u, c, mu, nu)
 
 
 @kernel
 def bethe_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, result: FloatArray) -> None:
     """Add `weight` times the beliefs of the labels R_j to `result[., j, i]`, clutter in the last column."""
     s, n = distances.shape[1], step.times.shape[0]
-    tables = new_tables(s, n, _LANES)
-    w, u, c = tables.w, tables.u, tables.c
-    w1, u1, c1, mu, nu = np.empty((s, n)), np.empty(s), np.empty(n), np.empty((s, n)), np.empty((s, n))
+    tables, mu, nu = new_tables(s, n, 1), np.empty((s, n)), np.empty((s, n))
+    w, u, c = tables.w[:, :, 0], tables.u[:, 0], tables.c[:, 0]
     apart = result.shape[0] > 1
-    for first in range(0, distances.shape[0], _LANES):
-        fill_tables(step, distances, first, tables)
-        for k in range(first, min(first + _LANES, distances.shape[0])):
-            if weight[k] == 0:
-                continue
-            w1[:], u1[:], c1[:] = w[:, :, k - first], u[:, k - first], c[:, k - first]
-            _propagate(w1, u1, c1, mu, nu)
-            block = result[k if apart else 0]
-            for j in range(n):
-                total = c1[j] + np.sum(mu[:, j])
-                for i in range(s):
-                    block[j, i] += weight[k] * mu[i, j] / total
-                block[j, s] += weight[k] * c1[j] / total
+    for k in range(distances.shape[0]):
+        fill_tables(step, distances, k, tables)
+        if weight[k] == 0:
+            continue
+        _propagate(w, u, c, mu, nu)
+        block = result[k if apart else 0]
+        for j in range(n):
+            total = c[j] + np.sum(mu[:, j])
+            for i in range(s):
+                block[j, i] += weight[k] * mu[i, j] / total
+            block[j, s] += weight[k] * c[j] / total
 
 
-_NOBODY = -1
+NOBODY = -1
 
 
 @part
-def _rank_densities(
+def rank_densities(
     step: Step, distance: FloatArray, q: int, time: float, but: int, none: FloatArray, one: FloatArray
 ) -> float:
     """`none[m]`: P(m sources before `time`); `one[m]`: one at it, [Pareek] (5.6), up to the scale returned (log).
@@ -158,7 +151,7 @@ def _forward(step: Step, distance: FloatArray, q: int, genuine: FloatArray, none
     genuine[0, 0] = 1.0
     scale = 0.0
     for j in range(n):
-        log_density = _rank_densities(step, distance, q, step.times[j], _NOBODY, none, one)
+        log_density = rank_densities(step, distance, q, step.times[j], NOBODY, none, one)
         top: float = max(log_density + step.log_gain[0, j], step.log_clutter[j])
         if top == -np.inf:
             return top
@@ -176,7 +169,7 @@ def _last(step: Step, distance: FloatArray, q: int, last: FloatArray, none: Floa
     """`last[m]`: probability that no more than m sources came before the end of the window; 1 for a full receiver."""
     last[:] = 1.0
     if not step.full:
-        _rank_densities(step, distance, q, step.tau, _NOBODY, none, one)
+        rank_densities(step, distance, q, step.tau, NOBODY, none, one)
         before = 0.0
         for m in range(last.shape[0]):
             before += none[m]
@@ -214,7 +207,7 @@ def min_factor_labels_kernel(step: Step, distances: FloatArray, weight: FloatArr
             continue
         _last(step, distances[k], q, later, none, one)
         for j in range(n - 1, -1, -1):
-            log_density = _rank_densities(step, distances[k], q, step.times[j], _NOBODY, none, one)
+            log_density = rank_densities(step, distances[k], q, step.times[j], NOBODY, none, one)
             top = max(log_density + step.log_gain[0, j], step.log_clutter[j])
             clutter, signal = math.exp(step.log_clutter[j] - top), math.exp(log_density + step.log_gain[0, j] - top)
             row[:] = 0.0
@@ -222,7 +215,7 @@ def min_factor_labels_kernel(step: Step, distances: FloatArray, weight: FloatArr
                 row[s] += genuine[j, m] * clutter * later[m]
                 earlier[m] = clutter * later[m] + (signal * one[m] * later[m + 1] if m < n else 0.0)
             for i in range(s):
-                _rank_densities(step, distances[k], q, step.times[j], i, none, one)
+                rank_densities(step, distances[k], q, step.times[j], i, none, one)
                 mean = step.offsets[i] + distances[k, i] * step.inverse_speed
                 z = (step.times[j] - mean) * step.inverse_sigma[q, i]
                 at = signal * math.exp(step.log_norm[q, i] - 0.5 * z * z - log_density) if signal > 0 else 0.0

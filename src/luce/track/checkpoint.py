@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import warnings
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,7 @@ from luce.errors import LuceWarning, ModelFormatError
 from luce.storage import check_output, make_folder, read_container, write_container
 from luce.track.filter import Filter, State, TrackingProblem
 
-_BLOCKS = (
-    "x", "v", "log_weight", "evidence", "effective", "clutter", "expected_clutter",
-    "suspicion", "search_steps", "skipped", "resampled", "elsewhere",
-)  # fmt: skip
+_BLOCKS = [block.name for block in fields(State) if block.name not in ("labels", "step")]
 
 
 def fingerprint(problem: TrackingProblem) -> str:

@@ -81,6 +81,7 @@ def _add_eight(f: FloatArray, w: FloatArray, g: FloatArray) -> None:
 
 
 _SAFE = 1e-250
+"""Totals below have lost too much to underflow: such positions are computed again in logarithms."""
 
 
 @kernel(fastmath={"contract"})
@@ -98,33 +99,32 @@ def exact_kernel(step: Step, distances: FloatArray, result: FloatArray) -> None:
             if total[k - first] > _SAFE:
                 result[k] = tables.scale[k - first] + math.log(total[k - first])
             else:
-                result[k] = _log_likelihood(step, distances, k)
+                _, _, log_f = _log_forward(step, distances, k, False)
+                result[k] = log_f[s, -1]
 
 
 @part(fastmath={"contract"})
-def _log_likelihood(step: Step, distances: FloatArray, k: int) -> float:
+def _log_forward(step: Step, distances: FloatArray, k: int, best: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log-weights w and u of one position, and f[i, mask]: that of all ways in which i sources and clutter make `mask`.
+
+    Where `best`, that of the heaviest one instead.
+    """
     s, n = distances.shape[1], step.times.shape[0]
-    w, u, c = np.empty((s, n)), np.empty(s), np.empty(n)
+    w, u, c, f = np.empty((s, n)), np.empty(s), np.empty(n), np.empty((s + 1, 1 << n))
     fill_log_tables(step, distances[k], k if step.detection.shape[0] > 1 else 0, w, u, c)
-    return _log_sum_matchings(w, u, c, np.empty(1 << n))  # type: ignore[no-any-return]
-
-
-@part(fastmath={"contract"})
-def _log_sum_matchings(w: FloatArray, u: FloatArray, c: FloatArray, f: FloatArray) -> float:
-    s, n = w.shape
-    f[0] = 0.0
+    f[0, 0] = 0.0
     for j in range(n):
         for mask in range(1 << j):
-            f[mask | (1 << j)] = f[mask] + c[j]
+            f[0, mask | (1 << j)] = f[0, mask] + c[j]
     for i in range(s):
-        for mask in range((1 << n) - 1, -1, -1):
-            value = u[i] + f[mask]
+        for mask in range(1 << n):
+            value = u[i] + f[i, mask]
             for j in range(n):
                 if mask & (1 << j):
-                    value = np.logaddexp(value, w[i, j] + f[mask ^ (1 << j)])
-            f[mask] = value
-    result: float = f[(1 << n) - 1]
-    return result
+                    made = w[i, j] + f[i, mask ^ (1 << j)]
+                    value = max(value, made) if best else np.logaddexp(value, made)
+            f[i + 1, mask] = value
+    return w, u, f
 
 
 @kernel(fastmath={"contract"})
@@ -133,8 +133,9 @@ def exact_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, r
 
     `result` has one block a position, or a single block in which all positions are summed.
 
-    Forward `f` as above; backward `b[mask]` is the weight of all ways in which the remaining sources and clutter
-    explain what is outside `mask`. P(R_j = i) is the sum over masks without j of f_i[mask] w_ij b_{i+1}[mask + j] / Z.
+    Forward `f` as above, with the clutter first; backward `b[mask]` is the weight of all ways in which the remaining
+    sources explain what is outside `mask`. P(R_j = i) is the sum over masks without j of f_i[mask] w_ij b_{i+1}[mask +
+    j] / Z, and that of clutter the sum over masks with j of f_0[mask] b_0[mask] / Z.
     """
     s, n = distances.shape[1], step.times.shape[0]
     full, lanes = (1 << n) - 1, 16 if n < 6 else 8
@@ -148,9 +149,9 @@ def exact_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, r
         for k in range(first, min(first + lanes, distances.shape[0])):
             if weight[k] == 0:
                 continue
-            total = b[0, k - first]
+            total = f[s, full, k - first]
             if not total > _SAFE:
-                _log_label_shares(step, distances, k, alone)
+                _log_marginals(step, distances, k, alone)
             for j in range(n):
                 for i in range(s + 1):
                     part = share[j, i, k - first] / total if total > _SAFE else alone[j, i]
@@ -159,13 +160,16 @@ def exact_labels_kernel(step: Step, distances: FloatArray, weight: FloatArray, r
 
 @part(fastmath={"contract"})
 def _marginals(tables: Tables, f: FloatArray, b: FloatArray, share: FloatArray) -> None:
-    """Unnormalised P(R_j = i), lane by lane; their common total is left in b[none]."""
+    """Unnormalised P(R_j = i), lane by lane; their common total is left in f[all sources, all signals]."""
     w, u, c, active = tables.w, tables.u, tables.c, tables.active
     s, n, lanes = w.shape
     full = (1 << n) - 1
     share[:] = 0.0
-    f[0] = 0.0
     f[0, 0] = 1.0
+    for j in range(n):
+        for mask in range(1 << j):
+            for a in range(lanes):
+                f[0, mask | (1 << j), a] = f[0, mask, a] * c[j, a]
     for i in range(s):
         for mask in range(full + 1):
             for a in range(lanes):
@@ -174,12 +178,8 @@ def _marginals(tables: Tables, f: FloatArray, b: FloatArray, share: FloatArray) 
                 if active[i, j] and mask & (1 << j):
                     for a in range(lanes):
                         f[i + 1, mask, a] += w[i, j, a] * f[i, mask ^ (1 << j), a]
-    _clutter_products(c, b)
-    for mask in range(full + 1):
-        for j in range(n):
-            if not mask & (1 << j):
-                for a in range(lanes):
-                    share[j, s, a] += f[s, mask, a] * b[mask, a]
+    b[:] = 0.0
+    b[full] = 1.0
     for i in range(s - 1, -1, -1):
         for mask in range(full + 1):
             for a in range(lanes):
@@ -190,63 +190,25 @@ def _marginals(tables: Tables, f: FloatArray, b: FloatArray, share: FloatArray) 
                         term = w[i, j, a] * b[mask | (1 << j), a]
                         b[mask, a] += term
                         share[j, i, a] += f[i, mask, a] * term
+    for mask in range(full + 1):
+        for j in range(n):
+            if mask & (1 << j):
+                for a in range(lanes):
+                    share[j, s, a] += f[0, mask, a] * b[mask, a]
 
 
 @part(fastmath={"contract"})
-def _clutter_products(c: FloatArray, b: FloatArray) -> None:
-    """b[mask] := the product of c over the signals outside mask."""
-    n, lanes = c.shape
-    full = (1 << n) - 1
-    for a in range(lanes):
-        b[full, a] = 1.0
-    for mask in range(full - 1, -1, -1):
-        j = 0
-        while mask & (1 << j):
-            j += 1
-        for a in range(lanes):
-            b[mask, a] = b[mask | (1 << j), a] * c[j, a]
-
-
-@part(fastmath={"contract"})
-def _log_label_shares(step: Step, distances: FloatArray, k: int, share: FloatArray) -> None:
-    s, n = distances.shape[1], step.times.shape[0]
-    w, u, c = np.empty((s, n)), np.empty(s), np.empty(n)
-    fill_log_tables(step, distances[k], k if step.detection.shape[0] > 1 else 0, w, u, c)
-    _log_marginals(w, u, c, np.empty((s + 1, 1 << n)), np.empty(1 << n), share)
-
-
-@part(fastmath={"contract"})
-def _log_marginals(
-    w: FloatArray, u: FloatArray, c: FloatArray, f: FloatArray, b: FloatArray, share: FloatArray
-) -> float:
-    """The same in logarithms; `share` is normalised."""
+def _log_marginals(step: Step, distances: FloatArray, k: int, share: FloatArray) -> None:
+    """P(R_j = i) of one position by logarithms; 0 where the arrivals are impossible there."""
+    w, u, f = _log_forward(step, distances, k, False)
     s, n = w.shape
     full = (1 << n) - 1
-    f[:] = -np.inf
-    f[0, 0] = 0.0
-    for i in range(s):
-        for mask in range(full + 1):
-            value = u[i] + f[i, mask]
-            for j in range(n):
-                if mask & (1 << j):
-                    value = np.logaddexp(value, w[i, j] + f[i, mask ^ (1 << j)])
-            f[i + 1, mask] = value
+    total = f[s, full]
+    b = np.full(full + 1, -np.inf)
     b[full] = 0.0
-    for mask in range(full - 1, -1, -1):
-        for j in range(n):
-            if not mask & (1 << j):
-                b[mask] = b[mask | (1 << j)] + c[j]
-                break
     share[:] = 0.0
-    total = -np.inf
-    for mask in range(full + 1):
-        total = np.logaddexp(total, f[s, mask] + b[mask])
     if total == -np.inf:
-        return total
-    for mask in range(full + 1):
-        for j in range(n):
-            if not mask & (1 << j):
-                share[j, s] += math.exp(f[s, mask] + b[mask] - total)
+        return
     for i in range(s - 1, -1, -1):
         for mask in range(full + 1):
             value = u[i] + b[mask]
@@ -256,33 +218,21 @@ def _log_marginals(
                     value = np.logaddexp(value, term)
                     share[j, i] += math.exp(f[i, mask] + term - total)
             b[mask] = value
-    return total
+    for mask in range(full + 1):
+        for j in range(n):
+            if mask & (1 << j):
+                share[j, s] += math.exp(f[0, mask] + b[mask] - total)
 
 
 @kernel(fastmath={"contract"})
 def best_matching(step: Step, distances: FloatArray, labels: IntArray, result: FloatArray) -> None:
     """The most probable labels of every position (max-product): a source's number, or -1 for clutter."""
     s, n = distances.shape[1], step.times.shape[0]
-    full = (1 << n) - 1
-    w, u, c = np.empty((s, n)), np.empty(s), np.empty(n)
-    f = np.empty((s + 1, full + 1))
-    by_range = step.detection.shape[0] > 1
     for k in range(distances.shape[0]):
-        fill_log_tables(step, distances[k], k if by_range else 0, w, u, c)
-        f[0, 0] = 0.0
-        for j in range(n):
-            for mask in range(1 << j):
-                f[0, mask | (1 << j)] = f[0, mask] + c[j]
-        for i in range(s):
-            for mask in range(full + 1):
-                value = u[i] + f[i, mask]
-                for j in range(n):
-                    if mask & (1 << j):
-                        value = max(value, w[i, j] + f[i, mask ^ (1 << j)])
-                f[i + 1, mask] = value
-        result[k] = f[s, full]
+        w, u, f = _log_forward(step, distances, k, True)
+        mask = (1 << n) - 1
+        result[k] = f[s, mask]
         labels[k] = -1
-        mask = full
         for i in range(s - 1, -1, -1):
             if f[i + 1, mask] == u[i] + f[i, mask]:
                 continue

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +22,6 @@ from luce.storage import atomic_write, check_output
 from luce.track.geometry import WGS84, Geometry, Plane
 from luce.track.signals import Signals, Sources
 from luce.types import FloatArray
-
-if TYPE_CHECKING:
-    from luce.track.result import Track
-
 
 _OR_EMPTY = "a finite number, or empty where there is none"
 
@@ -113,7 +109,8 @@ def _cell(value: Any) -> Any:
     return int(value) if isinstance(value, bool | np.bool_) else value
 
 
-def _time_column(times: FloatArray, dated: bool) -> list[Any]:
+def time_column(times: FloatArray, dated: bool) -> list[Any]:
+    """Times as dates, or as the numbers that they are."""
     return [date_text(t) for t in times] if dated else [float(t) for t in times]
 
 
@@ -132,37 +129,18 @@ def write_sources(sources: Sources, path: str | Path, *, dated: bool = True) -> 
 
 def write_signals(signals: Signals, path: str | Path, *, labels: bool = True) -> None:
     """Signals as CSV or Parquet; a step without arrivals is a row with an empty one."""
-    names = signals.labels if labels and signals.labels is not None else None
-    rows: list[tuple[Any, ...]] = []
-    stamps = _time_column(signals.times, signals.dated)
-    for k, stamp in enumerate(stamps):
-        if not signals.was_listening(k):
-            continue
-        span = range(signals.offsets[k], signals.offsets[k + 1])
-        for j in span:
-            mark = np.nan if signals.confidence is None else signals.confidence[j]
-            rows.append((stamp, float(signals.arrivals[j]), float(mark), "" if names is None else names[j]))
-        if not len(span):
-            rows.append((stamp, float("nan"), float("nan"), ""))
-    time, arrival, confidence, label = (list(column) for column in zip(*rows, strict=True))
-    columns: dict[str, Sequence[Any]] = {"time": time, "arrival": arrival}
+    heard = np.array([signals.was_listening(k) for k in range(len(signals))])
+    rows = np.where(heard, np.maximum(signals.counts, 1), 0)
+    stamps = np.array(time_column(signals.times, signals.dated), dtype=object)
+    full = np.repeat(signals.counts > 0, rows)
+    columns: dict[str, Any] = {"time": np.repeat(stamps, rows).tolist(), "arrival": np.full(rows.sum(), np.nan)}
+    columns["arrival"][full] = signals.arrivals
     if signals.confidence is not None:
-        columns["confidence"] = confidence
-    if names is not None:
-        columns["label"] = label
-    write_rows(path, columns)
-
-
-def write_track(track: Track, path: str | Path, name: str = "1") -> None:
-    """A track as CSV, Parquet or CF trajectory, by the file's ending."""
-    path = Path(path)
-    if path.suffix == ".nc":
-        from luce.track.netcdf import write_netcdf
-
-        write_netcdf(path, {name: track})
-        return
-    columns = track.columns()
-    columns["time"] = _time_column(track.times, track.signals.dated)
+        columns["confidence"] = np.full(rows.sum(), np.nan)
+        columns["confidence"][full] = signals.confidence
+    if labels and signals.labels is not None:
+        columns["label"] = np.full(rows.sum(), "", dtype=object)
+        columns["label"][full] = signals.labels
     write_rows(path, columns)
 
 

@@ -6,18 +6,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from luce.errors import SettingError
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, map_chunks
+from luce.spec import Spec, option
 from luce.track.geometry import Geometry
-from luce.track.likelihood import Engine, all_ranges, engine_for, expected_labels, step_for, step_likelihood
 from luce.track.motion import Dynamics, Transition, transition
-from luce.track.reception import OfRange, Reception, StepModel
+from luce.track.reception import OfRange, Reception
 from luce.track.signals import Signals, Sources
+from luce.track.steps import StepModel, engine_for
 from luce.types import FloatArray, IntArray
 
 ALARM = math.log(10_000.0)
@@ -89,12 +89,9 @@ class Rival:
     @staticmethod
     def heard(weight: FloatArray, log_likelihood: FloatArray) -> tuple[float, FloatArray]:
         """Log q of the signals and the probabilities after them; unchanged where no point explains the signals."""
-        top = float(np.max(log_likelihood))
-        if top == -math.inf:
-            return top, weight
-        joint = weight * np.exp(log_likelihood - top)
-        total = float(joint.sum())
-        return top + math.log(total), joint / total
+        joint = np.log(weight) + log_likelihood
+        total = float(np.logaddexp.reduce(joint))
+        return total, weight if total == -math.inf else np.exp(joint - total)
 
     def on_lattice(self, geometry: Geometry, x: FloatArray, weight: FloatArray) -> FloatArray:
         """Weights of positions, each given to the nearest point."""
@@ -137,9 +134,17 @@ _COMMON = 0.4
 """A lost track is found when filter and rival have this share of their probability in common."""
 
 
-@dataclass(frozen=True, eq=False)
-class TrackingProblem:
-    """Everything that does not change while a target is followed."""
+class TrackingProblem(Spec):
+    """Everything that does not change while a target is followed.
+
+    Parameters
+    ----------
+    engine, fix_labels
+        Likelihood engine; whether labels by hand bind (always with `labelled`) or are only compared.
+    particles, threshold, widen
+        Number of particles; resample below this share of effective ones; factor on the noise of the first step after
+        too many signals were clutter; it grows as long as that lasts.
+    """
 
     signals: Signals
     sources: Sources
@@ -147,32 +152,20 @@ class TrackingProblem:
     dynamics: Dynamics
     start: FloatArray
     start_time: float
-    start_sd: float = 0.0
+    start_sd: float = option(default=0.0, least=0)
     end: FloatArray | None = None
     end_time: float = 0.0
-    end_sd: float = 0.0
+    end_sd: float = option(default=0.0, least=0)
     engine: str = "auto"
-    particles: int = 2000
-    threshold: float = 0.5
-    widen: float = 5.0
+    particles: int = option(default=2000, least=1)
+    threshold: float = option(default=0.5, least=0, most=1)
+    widen: float = option(default=5.0, least=1)
     fix_labels: bool = False
-
-    def __post_init__(self) -> None:
-        if self.particles < 1:
-            raise SettingError(f"particles is {self.particles}; at least 1 is needed.")
-        if not 0 <= self.threshold <= 1:
-            raise SettingError(f"threshold is {self.threshold:g}; it is a share of the particles, between 0 and 1.")
-        if not self.widen >= 1:
-            raise SettingError(f"widen is {self.widen:g}; it multiplies the noise of a lost track, so at least 1.")
 
     @property
     def dimensions(self) -> int:
         """Dimensions of space."""
         return int(self.sources.positions.shape[1])
-
-    def engine_at(self, k: int) -> Engine:
-        """The engine for step k."""
-        return engine_for(self.engine, int(self.signals.counts[k]))
 
     @cached_property
     def rival(self) -> Rival:
@@ -184,10 +177,11 @@ class TrackingProblem:
         """Whether labels by hand bind."""
         return self.fix_labels or engine_for(self.engine, 0).needs_labels
 
-    def step_at(self, k: int, reception: Reception) -> tuple[FloatArray, StepModel]:
-        """Places of the sources at work at step k, and the step's model."""
-        time = float(self.signals.times[k])
-        return step_for(self.signals, k, self.sources, reception, self.engine_at(k), time=time, fixed=self.fixed)
+    def step_at(self, k: int, reception: Reception | None = None) -> StepModel:
+        """The model of step k, by another reception where one is given."""
+        engine = engine_for(self.engine, int(self.signals.counts[k]))
+        heard, time = reception or self.reception, float(self.signals.times[k])
+        return StepModel.of(self.signals, k, self.sources, heard, engine, time=time, fixed=self.fixed)
 
     def span(self, k: int) -> float:
         """Time between step k and what was before it."""
@@ -286,9 +280,7 @@ class Filter:
         if state.effective[k] >= self.problem.threshold * n:
             return state.x[k], state.v[k], state.log_weight[k]
         state.resampled[k] = 1
-        points = (self.rng.random() + np.arange(n)) / n
-        cumulative = np.cumsum(np.exp(state.log_weight[k]))
-        chosen = np.minimum(np.searchsorted(cumulative / cumulative[-1], points, side="right"), n - 1)
+        chosen = draw_evenly(state.log_weight[k], n, self.rng)
         return state.x[k][chosen], state.v[k][chosen], np.full(n, -np.log(n))
 
     def _weighted(self, k: int, x: FloatArray, log_weight: FloatArray) -> FloatArray:
@@ -300,19 +292,19 @@ class Filter:
         if not problem.signals.was_listening(k):
             self._suspect(k, None)
             return log_weight
-        engine, (points, step) = problem.engine_at(k), problem.step_at(k, problem.reception)
-        distances = all_ranges(step, problem.sources.geometry, x, points)
-        joint = log_weight + step_likelihood(engine, step, distances)
-        top = np.max(joint)
-        if top == -np.inf:
+        step = problem.step_at(k)
+        log_likelihood, distances = step.likelihood(x)
+        joint = log_weight + log_likelihood
+        evidence = float(np.logaddexp.reduce(joint))
+        if evidence == -np.inf:
             state.skipped[k] = 1
             shares[:, s] = 1
             self._suspect(k, None)
             return log_weight
-        state.evidence[k] = top + np.log(np.exp(joint - top).sum())
-        self._suspect(k, state.evidence[k])
-        joint -= state.evidence[k]
-        shares[:, np.append(step.columns, s)] = expected_labels(engine, step, distances, np.exp(joint))
+        state.evidence[k] = evidence
+        self._suspect(k, evidence)
+        joint -= evidence
+        shares[:] = step.labels(distances, np.exp(joint))
         if not problem.fixed:
             state.clutter[k] = shares[:, s].sum()
             state.expected_clutter[k] = -step.constant
@@ -324,9 +316,7 @@ class Filter:
         weight = rival.moved(rival.initial() if k == 0 else state.elsewhere[k - 1], problem.dynamics, problem.span(k))
         state.suspicion[k] = state.suspicion[k - 1] if k > 0 else 0.0
         if problem.signals.was_listening(k):
-            points, step = problem.step_at(k, rival.reception)
-            distances = all_ranges(step, problem.sources.geometry, rival.points, points)
-            theirs, weight = rival.heard(weight, step_likelihood(problem.engine_at(k), step, distances))
+            theirs, weight = rival.heard(weight, problem.step_at(k, rival.reception).likelihood(rival.points)[0])
             if evidence is not None and theirs > -np.inf:
                 state.suspicion[k] = suspicion(state.suspicion[k], evidence, theirs)
         state.elsewhere[k] = weight
@@ -374,14 +364,26 @@ TRIES = 32
 _CHUNK = 128
 
 
-def draw_last(log_weight: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+def draw_evenly(log_weight: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
     """N indices in proportion to the weights, evenly spread (systematic)."""
     cumulative = np.cumsum(np.exp(log_weight - np.max(log_weight)))
     points = (rng.random() + np.arange(n)) / n * cumulative[-1]
-    result: IntArray = np.minimum(np.searchsorted(cumulative, points, side="right"), len(log_weight) - 1).astype(
-        np.int64
-    )
-    return result
+    chosen: IntArray = np.searchsorted(cumulative, points, side="right")
+    return np.minimum(chosen, len(log_weight) - 1)
+
+
+class _Cloud(NamedTuple):
+    """Particles before a step: places with the scale and period of their coordinates, where the step leads on average,
+    the inverse of the root of its covariance, and weights.
+    """
+
+    x: FloatArray
+    scale: FloatArray
+    period: FloatArray
+    mean: FloatArray
+    whiten: FloatArray
+    log_weight: FloatArray
+    cumulative: FloatArray
 
 
 def step_back(
@@ -397,82 +399,59 @@ def step_back(
     """Indices of the particles (x, v) at step t that lead to the states `after` (position, velocity) at t + 1."""
     n = len(after)
     mean = np.ascontiguousarray(move.mean(geometry, x, v))
-    scale, period = geometry.scale(x), geometry.period
     whiten: FloatArray = np.linalg.inv(move.L).astype(np.float64)
     log_weight = log_weight - np.max(log_weight)
-    cumulative = np.cumsum(np.exp(log_weight))
+    cloud = _Cloud(x, geometry.scale(x), geometry.period, mean, whiten, log_weight, np.cumsum(np.exp(log_weight)))
     pick, accept, last = rng.random((n, tries)), rng.random((n, tries)), rng.random(n)
     result = np.empty(n, dtype=np.int64)
 
     def work(_: int, chunk: Chunk) -> None:
         rows = slice(*chunk)
-        _back_kernel(
-            x, scale, period, mean, whiten, log_weight, cumulative,
-            after[rows], pick[rows], accept[rows], last[rows], result[rows],
-        )  # fmt: skip
+        _back_kernel(cloud, after[rows], pick[rows], accept[rows], last[rows], result[rows])
 
     map_chunks(work, [(first, min(first + _CHUNK, n)) for first in range(0, n, _CHUNK)])
     return result
 
 
 @part(fastmath={"contract"})
-def _energy(
-    k: int,
-    x: FloatArray,
-    scale: FloatArray,
-    period: FloatArray,
-    mean: FloatArray,
-    whiten: FloatArray,
-    y: FloatArray,
-    gap: FloatArray,
-) -> float:
+def _energy(cloud: _Cloud, k: int, y: FloatArray, gap: FloatArray) -> float:
     """Half the squared Mahalanobis length of (displacement x_k -> y, velocity) - mean_k."""
-    d, m = x.shape[1], mean.shape[1]
+    d, m = cloud.x.shape[1], cloud.mean.shape[1]
     for b in range(d):
-        gap[b] = y[b] - x[k, b]
-        if period[b] > 0:
-            gap[b] -= period[b] * math.floor(gap[b] / period[b] + 0.5)
-        gap[b] = gap[b] * scale[k, b] - mean[k, b]
+        gap[b] = y[b] - cloud.x[k, b]
+        if cloud.period[b] > 0:
+            gap[b] -= cloud.period[b] * math.floor(gap[b] / cloud.period[b] + 0.5)
+        gap[b] = gap[b] * cloud.scale[k, b] - cloud.mean[k, b]
     for b in range(d, m):
-        gap[b] = y[b] - mean[k, b]
+        gap[b] = y[b] - cloud.mean[k, b]
     total = 0.0
     for a in range(m):
         part = 0.0
         for b in range(a + 1):
-            part += whiten[a, b] * gap[b]
+            part += cloud.whiten[a, b] * gap[b]
         total += part * part
     return 0.5 * total
 
 
 @kernel(fastmath={"contract"})
 def _back_kernel(
-    x: FloatArray,
-    scale: FloatArray,
-    period: FloatArray,
-    mean: FloatArray,
-    whiten: FloatArray,
-    log_weight: FloatArray,
-    cumulative: FloatArray,
-    after: FloatArray,
-    pick: FloatArray,
-    accept: FloatArray,
-    last: FloatArray,
-    result: IntArray,
+    cloud: _Cloud, after: FloatArray, pick: FloatArray, accept: FloatArray, last: FloatArray, result: IntArray
 ) -> None:
-    n, tries = x.shape[0], pick.shape[1]
-    energy, gap = np.empty(n), np.empty(mean.shape[1])
+    """Draw a particle for each state of `after`: by rejection, and exactly where all tries were rejected."""
+    cumulative, n, tries = cloud.cumulative, cloud.x.shape[0], pick.shape[1]
+    energy, gap = np.empty(n), np.empty(cloud.mean.shape[1])
     for m in range(after.shape[0]):
         y = after[m]
         found = -1
         for t in range(tries):
             k = min(np.searchsorted(cumulative, pick[m, t] * cumulative[n - 1], side="right"), n - 1)
-            if accept[m, t] < math.exp(-_energy(k, x, scale, period, mean, whiten, y, gap)):
+            if accept[m, t] < math.exp(-_energy(cloud, k, y, gap)):
                 found = k
                 break
         if found < 0:
             least = np.inf
             for k in range(n):
-                energy[k] = _energy(k, x, scale, period, mean, whiten, y, gap) - log_weight[k]
+                energy[k] = _energy(cloud, k, y, gap) - cloud.log_weight[k]
                 least = min(least, energy[k])
             total = 0.0
             for k in range(n):

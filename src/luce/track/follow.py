@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 
 from luce.checks import generator, is_whole
 from luce.errors import DataError, SettingError
+from luce.result import Result, Sheet, sheet_of
 from luce.track.checkpoint import checkpoint_file, load_checkpoint, save_checkpoint
-from luce.track.filter import Filter, State, TrackingProblem, draw_last, is_lost, step_back
+from luce.track.filter import Filter, State, TrackingProblem, draw_evenly, is_lost, step_back
 from luce.track.geometry import Geometry
-from luce.track.likelihood import all_ranges, expected_labels
 from luce.track.motion import Dynamics, RandomWalk, Transition
 from luce.track.reception import Reception
 from luce.track.result import Track
@@ -57,12 +57,6 @@ def make_problem(
     if filtering.get("fix_labels") and signals.labels is None:
         raise SettingError("fix_labels is set, and the signals have no labels; leave it out, or give them labels.")
     first, last = float(signals.times[0]), float(signals.times[-1])
-    for what, value in (("start_time", start_time), ("end_time", end_time)):
-        if value is not None and not math.isfinite(value):
-            raise SettingError(f"{what} is {value:g}; it must be a finite number.")
-    for what, value in (("start_sd", start_sd), ("end_sd", end_sd)):
-        if value is not None and not 0 <= value < math.inf:
-            raise SettingError(f"{what} is {value:g}; it must be a number of at least 0.")
     start_time = first - signals.period if start_time is None else float(start_time)
     if start_time > first:
         raise DataError(f"The start, {start_time:g}, is later than the first signals, {first:g}.")
@@ -243,7 +237,7 @@ def _smooth(
     labels: list[FloatArray] = [np.zeros((0, 0))] * total
     positions, covariances = np.empty((total, d)), np.empty((total, d, d))
     squares = np.empty(max(total - 1, 0))
-    chosen = draw_last(state.log_weight[-1], n, rng)
+    chosen = draw_evenly(state.log_weight[-1], n, rng)
     for k in range(total - 1, -1, -1):
         if k < total - 1:
             after = np.hstack([state.x[k + 1][chosen], state.v[k + 1][chosen]])
@@ -266,16 +260,11 @@ def _mean_square(geometry: Geometry, move: Transition, x: FloatArray, v: FloatAr
 
 
 def _smoothed_labels(problem: TrackingProblem, state: State, k: int, chosen: IntArray) -> FloatArray:
-    signals, s = problem.signals, len(problem.sources)
-    if not signals.was_listening(k) or state.skipped[k]:
+    if not problem.signals.was_listening(k) or state.skipped[k]:
         return state.labels[k]
     rows, counts = np.unique(chosen, return_counts=True)
-    engine, (points, step) = problem.engine_at(k), problem.step_at(k, problem.reception)
-    distances = all_ranges(step, problem.sources.geometry, state.x[k][rows], points)
-    part = expected_labels(engine, step, distances, counts / counts.sum())
-    shares = np.zeros((int(signals.counts[k]), s + 1))
-    shares[:, np.append(step.columns, s)] = part
-    return shares
+    step = problem.step_at(k)
+    return step.labels(step.all_ranges(state.x[k][rows]), counts / counts.sum())
 
 
 def _remarks(
@@ -312,14 +301,18 @@ def _remarks(
 
 
 @dataclass(frozen=True)
-class Tuning:
+class Tuning(Result):
     """Log-likelihoods of a grid of settings, minus infinity where steps had to be left out; `best` is the highest."""
 
     best: dict[str, float]
     rows: list[dict[str, float]]
 
+    def sheets(self) -> list[Sheet]:
+        """A row a point of the grid."""
+        return [sheet_of("Log-likelihoods", list(self.rows[0]), [list(row.values()) for row in self.rows])]
+
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:  # type: ignore[override]
         """Whether nothing was possible."""
         if any(row["log_likelihood"] > -math.inf for row in self.rows):
             return ()

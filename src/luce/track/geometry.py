@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,62 +25,62 @@ _EP2 = (_A**2 - _B**2) / _B**2
 _POLE = math.cos(math.radians(89.99))
 
 
-class Geometry(Protocol):
-    """What a track needs to know of space."""
+class Geometry:
+    """What a track needs to know of space; flat unless a class says otherwise."""
+
+    unit = ""
+    """Of distances and displacements; empty where it is the user's own."""
 
     @property
     def axes(self) -> tuple[str, ...]:
         """Names of the coordinates."""
-        ...
-
-    @property
-    def unit(self) -> str:
-        """Unit of distances and displacements; empty where it is the user's own."""
-        ...
+        raise NotImplementedError
 
     @property
     def period(self) -> FloatArray:
         """Period of each coordinate, 0 for none."""
-        ...
+        return np.zeros(len(self.axes))
 
     def check(self, positions: Any, what: str) -> FloatArray:
         """Positions as a float matrix, one row each, or a `DataError` that names `what`."""
-        ...
+        try:
+            array = np.ascontiguousarray(positions, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{what} must be numbers, one row a position; got {type(positions).__name__}.") from error
+        if array.ndim == 1 and array.size:
+            array = array[None, :]
+        if array.ndim != 2 or array.shape[1] == 0 or array.shape[1] != len(self.axes):
+            raise DataError(
+                f"{what} must have one row a position and {len(self.axes)} columns; got shape {np.shape(positions)}."
+            )
+        if not np.all(np.isfinite(array)):
+            raise DataError(f"{what} must be finite; got a missing or infinite coordinate.")
+        return array
 
     def distances(self, positions: FloatArray, points: FloatArray) -> FloatArray:
         """Distances, one row a position and one column a point."""
-        ...
+        result = np.empty((len(positions), len(points)))
+        _plane_distances(positions, points, result)
+        return result
 
     def scale(self, positions: FloatArray) -> FloatArray:
         """Length of one unit of each coordinate at each position."""
-        ...
+        return np.ones_like(positions)
 
     def displacement(self, start: FloatArray, end: FloatArray) -> FloatArray:
-        """Small displacements that lead from `start` to `end`."""
-        ...
+        """Small displacements that lead from `start` to `end`, the short way round where a coordinate is periodic."""
+        difference = end - start
+        for axis in np.flatnonzero(self.period):
+            difference[..., axis] = _wrap(difference[..., axis], self.period[axis])
+        return difference * self.scale(np.atleast_2d(start)).reshape(start.shape)
 
     def move(self, positions: FloatArray, displacement: FloatArray) -> FloatArray:
         """Positions after a displacement."""
-        ...
-
-
-def _matrix(positions: Any, dimensions: int | None, what: str) -> FloatArray:
-    try:
-        array = np.ascontiguousarray(positions, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{what} must be numbers, one row a position; got {type(positions).__name__}.") from error
-    if array.ndim == 1 and array.size:
-        array = array[None, :]
-    if array.ndim != 2 or array.shape[1] == 0 or (dimensions is not None and array.shape[1] != dimensions):
-        wanted = "at least one column" if dimensions is None else f"{dimensions} columns"
-        raise DataError(f"{what} must have one row a position and {wanted}; got shape {np.shape(positions)}.")
-    if not np.all(np.isfinite(array)):
-        raise DataError(f"{what} must be finite; got a missing or infinite coordinate.")
-    return array
+        return positions + displacement / self.scale(positions)
 
 
 @dataclass(frozen=True)
-class Plane:
+class Plane(Geometry):
     """Flat space of `dimensions` dimensions, in whatever unit the user has.
 
     >>> Plane().distances(np.zeros((1, 2)), np.array([[3.0, 4.0]]))
@@ -94,41 +94,9 @@ class Plane:
         """x, y, z, then x3, x4, ..."""
         return tuple("xyz"[i] if i < 3 else f"x{i}" for i in range(self.dimensions))
 
-    @property
-    def unit(self) -> str:
-        """The user's own."""
-        return ""
-
-    @property
-    def period(self) -> FloatArray:
-        """No coordinate is periodic."""
-        return np.zeros(self.dimensions)
-
-    def check(self, positions: Any, what: str) -> FloatArray:
-        """Finite numbers in the right number of columns."""
-        return _matrix(positions, self.dimensions, what)
-
-    def distances(self, positions: FloatArray, points: FloatArray) -> FloatArray:
-        """Euclidean distances."""
-        result = np.empty((len(positions), len(points)))
-        _plane_distances(positions, points, result)
-        return result
-
-    def scale(self, positions: FloatArray) -> FloatArray:
-        """One everywhere."""
-        return np.ones_like(positions)
-
-    def displacement(self, start: FloatArray, end: FloatArray) -> FloatArray:
-        """The difference."""
-        return end - start
-
-    def move(self, positions: FloatArray, displacement: FloatArray) -> FloatArray:
-        """The sum."""
-        return positions + displacement
-
 
 @dataclass(frozen=True)
-class WGS84:
+class WGS84(Geometry):
     """The earth: positions are (latitude, longitude) in degrees, distances and displacements (north, east) in metres.
 
     Distances are geodesics by Vincenty's inverse formula with two fixed corrections of the longitude difference,
@@ -140,15 +108,12 @@ class WGS84:
     array([[54972.27]])
     """
 
+    unit = "m"
+
     @property
     def axes(self) -> tuple[str, ...]:
         """Latitude first, as oceanographers write positions."""
         return ("lat", "lon")
-
-    @property
-    def unit(self) -> str:
-        """Metres."""
-        return "m"
 
     @property
     def period(self) -> FloatArray:
@@ -157,7 +122,7 @@ class WGS84:
 
     def check(self, positions: Any, what: str) -> FloatArray:
         """Latitudes within 90 degrees; longitudes brought into [-180, 180)."""
-        array = _matrix(positions, 2, what)
+        array = super().check(positions, what)
         if np.any(np.abs(array[:, 0]) > 90):
             worst = array[np.argmax(np.abs(array[:, 0])), 0]
             raise DataError(f"{what} have latitude {worst:g}; latitudes lie in [-90, 90] and come before longitudes.")
@@ -180,15 +145,9 @@ class WGS84:
         east = _A / w * np.maximum(np.cos(latitude), _POLE)
         return np.radians(np.column_stack([north, east]))
 
-    def displacement(self, start: FloatArray, end: FloatArray) -> FloatArray:
-        """North and east metres, the short way round the earth."""
-        difference = end - start
-        difference[..., 1] = _wrap(difference[..., 1])
-        return difference * self.scale(np.atleast_2d(start)).reshape(start.shape)
-
     def move(self, positions: FloatArray, displacement: FloatArray) -> FloatArray:
         """Positions after (north, east) metres; over a pole the latitude turns back and the longitude jumps by 180."""
-        moved = positions + displacement / self.scale(positions)
+        moved = super().move(positions, displacement)
         beyond = np.abs(moved[:, 0]) > 90
         if np.any(beyond):
             moved[beyond, 0] = np.copysign(180, moved[beyond, 0]) - moved[beyond, 0]
@@ -197,8 +156,8 @@ class WGS84:
         return moved
 
 
-def _wrap(degrees: FloatArray) -> FloatArray:
-    result: FloatArray = degrees - 360 * np.floor((degrees + 180) / 360)
+def _wrap(values: FloatArray, period: float = 360.0) -> FloatArray:
+    result: FloatArray = values - period * np.floor((values + period / 2) / period)
     return result
 
 

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
 
+from luce.track.approximations import NOBODY, rank_densities
 from luce.track.likelihood import step_of
+from luce.track.tables import Step
 from luce.types import FloatArray
 
 
@@ -50,23 +51,19 @@ def min_messages(arrivals: ArrayLike, position: ArrayLike, sources: Any, **setti
     >>> says.at.round(6).tolist(), says.before.round(6).tolist(), says.after.round(6).tolist()
     ([[1.0, 0.5]], [[0.0, 0.0]], [[0.0, 3.989423]])
     """
-    step, distances = step_of(arrivals, position, sources, settings)
-    table, n = step.tables(distances), len(step.times)
-    mean = table.offsets + distances[0] * table.inverse_speed
-    z = (step.times[:, None] - mean) * table.inverse_sigma[0]
-    density = np.exp(table.log_norm[0] - 0.5 * z * z)
-    early = 0.0 if table.early == -np.inf else ndtr((table.early - mean) * table.inverse_sigma[0])
-    before = table.detection[0] * np.maximum(ndtr(z) - early, 0.0)
+    step, at_position = step_of(arrivals, position, sources, "min_factor", settings)
+    step.check_known_emission("min_messages")
+    distances = step.all_ranges(at_position[:1])
+    table, s, n = step.tables(distances), len(step.columns), len(step.times)
     clutter = step.reception.clutter_density(step.times)
     p_clutter = 1 - np.exp(step.log_gain[0]) / (1 + step.reception.clutter_rate)
-    s = len(mean)
     at, h2, h3 = np.zeros((n, s)), np.zeros((n, s)), np.zeros((n, s))
     genuine, junk = np.zeros((n, n)), np.zeros((n, n))
     for k in range(n):
         ranks = _count_of_genuine(p_clutter[:k])
-        every = _expand(before[k], density[k], n)[1]
+        every = _expand(table, distances[0], step.times[k], NOBODY, n)[1]
         for i in range(s):
-            none, one = _expand(np.delete(before[k], i), np.delete(density[k], i), n)
+            none, one = _expand(table, distances[0], step.times[k], i, n)
             at[k, i] = (1 - p_clutter[k]) * ranks @ none[: k + 1]
             # Where t_i is before T_k, it is one of those before: the others make one less.
             h2[k, i] = p_clutter[k] * clutter[k] + (1 - p_clutter[k]) * ranks[1:] @ one[:k]
@@ -88,11 +85,8 @@ def _count_of_genuine(p_clutter: FloatArray) -> FloatArray:
     return counts
 
 
-def _expand(before: FloatArray, density: FloatArray, top: int) -> tuple[FloatArray, FloatArray]:
+def _expand(table: Step, distance: FloatArray, time: float, but: int, top: int) -> tuple[FloatArray, FloatArray]:
     """Coefficients up to x^top of prod (b + a x), and of the sum over the source that arrives now, [Pareek] (5.6)."""
     none, one = np.zeros(top + 1), np.zeros(top + 1)
-    none[0] = 1.0
-    for a, p in zip(before, density, strict=True):
-        one = (1 - a) * one + p * none + a * np.append(0.0, one[:-1])
-        none = (1 - a) * none + a * np.append(0.0, none[:-1])
-    return none, one
+    scale = rank_densities(table, distance, 0, time, but, none, one)
+    return none, one * np.exp(scale)

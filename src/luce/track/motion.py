@@ -1,9 +1,9 @@
-"""How a target moves, and when sources emit."""
+"""How a target moves."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,31 +11,7 @@ from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
 from luce.track.geometry import Geometry
-from luce.track.reception import StepModel
 from luce.types import FloatArray
-
-_REACH = 6.0
-_MOST = 2000
-"""Points at most; so many runs of an engine are a mistake in the units rather than a wish."""
-
-
-def shifted_steps(step: StepModel, distances: FloatArray) -> list[tuple[float, StepModel]]:
-    """The step with its emissions shifted to each point of the rule, and the logarithm of the point's weight."""
-    sd = step.reception.emission_sd
-    if sd == 0:
-        return [(0.0, step)]
-    narrowest = 1 / float(np.max(step.tables(distances).inverse_sigma)) if distances.size else sd
-    each_side = math.ceil(_REACH * sd * math.sqrt(max(len(step.times), 1)) / narrowest)
-    if 2 * each_side + 1 > _MOST:
-        raise SettingError(
-            f"emission_sd is {sd:g}, {sd / narrowest:.3g} times sigma, so that {2 * each_side + 1} shifts would be "
-            f"tried a step, of {_MOST} at most; give a smaller one, or subtract what is known of the emission times."
-        )
-    z = _REACH * np.arange(-each_side, each_side + 1) / each_side
-    weight = np.exp(-0.5 * z**2)
-    log_weight = np.log(weight / weight.sum())
-    moved = [replace(step, offsets=step.offsets + sd * float(at)) for at in z]
-    return list(zip(log_weight.tolist(), moved, strict=True))
 
 
 class Moments(NamedTuple):

@@ -1,33 +1,66 @@
-"""What a receiver hears: the settings of the observation model, and the tables of one step made from them."""
+"""What a receiver hears: the settings of the observation model."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.checks import is_whole
 from luce.errors import DataError, SettingError
 from luce.registry import canonical, unknown_name
-from luce.track.geometry import Geometry
-from luce.track.signals import CLUTTER, UNKNOWN, check_rule
+from luce.spec import Spec, option
+from luce.track.signals import check_rule
 from luce.track.sound_speed import SpeedGrid
-from luce.track.tables import Step
-from luce.types import FloatArray, IntArray
+from luce.types import FloatArray
 
 OfRange = float | ArrayLike | Callable[[FloatArray], FloatArray]
 """A number, one number a source, or a function of the range."""
 
-_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+def check_range(what: str, array: FloatArray) -> FloatArray:
+    """Values of `sigma` (above 0) or of `detection` (probabilities)."""
+    above_zero = what == "sigma"
+    wrong = ~((array > 0) & (array < np.inf)) if above_zero else ~((array >= 0) & (array <= 1))
+    if np.any(wrong):
+        allowed = "a number above 0" if above_zero else "a probability between 0 and 1"
+        raise SettingError(f"{what} is {np.atleast_1d(array)[np.atleast_1d(wrong)][0]:g}; it must be {allowed}.")
+    return array
 
 
-@dataclass(frozen=True, eq=False)
-class Reception:
+def _of_range(what: str, value: OfRange) -> OfRange:
+    if not callable(value):
+        try:
+            array = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise SettingError(f"{what} is {value!r}; give a number, one a source, or a function of range.") from error
+        check_range(what, array)
+    return value
+
+
+def _speed(what: str, value: float | SpeedGrid) -> float | SpeedGrid:
+    number = isinstance(value, int | float | np.number) and 0 < value < math.inf
+    if not (number or isinstance(value, SpeedGrid)):
+        raise SettingError(f"The {what} is {value!r}; it must be a number above 0, or a SpeedGrid.")
+    return value
+
+
+def _window(what: str, value: tuple[float, float]) -> tuple[float, float]:
+    a, b = (float(end) for end in value)
+    if not -math.inf < a < b < math.inf:
+        raise SettingError(f"The {what} is ({a:g}, {b:g}); its start must come before its end, both finite.")
+    return a, b
+
+
+def _early(_: str, value: str) -> str:
+    if canonical(value) not in ("kept", "lost"):
+        raise unknown_name("rule for early arrivals", value, ["kept", "lost"])
+    return canonical(value)
+
+
+class Reception(Spec):
     """The observation model of [Pareek] section 5.4.
 
     Parameters
@@ -57,39 +90,19 @@ class Reception:
         the receiver, or of an animal's tag. 0: emission times are known.
     """
 
-    sigma: OfRange
-    speed: float | SpeedGrid = 1.0
-    detection: OfRange = 1.0
-    clutter_rate: float = 0.0
-    window: tuple[float, float] | None = None
-    r: int | None = None
-    keep: str = "earliest"
-    early: str = "kept"
-    emission_sd: float = 0.0
+    sigma: OfRange = option(convert=_of_range)
+    speed: float | SpeedGrid = option(default=1.0, convert=_speed)
+    detection: OfRange = option(default=1.0, convert=_of_range)
+    clutter_rate: float = option(default=0.0, least=0)
+    window: tuple[float, float] | None = option(default=None, convert=_window)
+    r: int | None = option(default=None, least=1)
+    keep: str = option(default="earliest", convert=lambda _, rule: check_rule(rule))
+    early: str = option(default="kept", convert=_early)
+    emission_sd: float = option(default=0.0, least=0)
 
-    def __post_init__(self) -> None:
-        number = isinstance(self.speed, int | float | np.number) and 0 < self.speed < math.inf
-        if not (number or isinstance(self.speed, SpeedGrid)):
-            raise SettingError(f"The speed is {self.speed!r}; it must be a number above 0, or a SpeedGrid.")
-        if not 0 <= self.clutter_rate < math.inf:
-            raise SettingError(f"The clutter rate is {self.clutter_rate!r}; it must be a number of at least 0.")
-        if not (isinstance(self.emission_sd, int | float | np.number) and 0 <= self.emission_sd < math.inf):
-            raise SettingError(f"emission_sd is {self.emission_sd!r}; it must be a number of at least 0.")
-        if self.r is not None and not is_whole(self.r, least=1):
-            raise SettingError(f"r is {self.r}; a receiver keeps a whole number of signals, at least 1.")
-        object.__setattr__(self, "keep", check_rule(self.keep))
-        object.__setattr__(self, "early", canonical(self.early))
-        if self.early not in ("kept", "lost"):
-            raise unknown_name("rule for early arrivals", self.early, ["kept", "lost"])
-        if self.window is not None:
-            a, b = (float(end) for end in self.window)
-            if not -math.inf < a < b < math.inf:
-                raise SettingError(f"The window is ({a:g}, {b:g}); its start must come before its end, both finite.")
-            object.__setattr__(self, "window", (a, b))
-        elif self.clutter_rate > 0 or self.early == "lost":
+    def _check(self) -> None:
+        if self.window is None and (self.clutter_rate > 0 or self.early == "lost"):
             raise SettingError("A window (a, b) is needed with clutter or lost early arrivals; give window=(a, b).")
-        _check_number(self.sigma, "sigma", above_zero=True)
-        _check_number(self.detection, "detection", above_zero=False)
 
     @property
     def mean_speed(self) -> float:
@@ -99,7 +112,7 @@ class Reception:
     @classmethod
     def of(cls, settings: dict[str, Any]) -> Reception:
         """From keyword arguments; a name that is not a setting is an error that lists the settings."""
-        known = [field.name for field in fields(cls)]
+        known = list(cls.__dataclass_fields__)
         for name in settings:
             if name not in known:
                 raise unknown_name("setting", name, known)
@@ -107,55 +120,12 @@ class Reception:
             raise SettingError("sigma, the standard deviation of an arrival time, is needed.")
         return cls(**settings)
 
-    def step(
-        self,
-        arrivals: FloatArray,
-        offsets: FloatArray,
-        *,
-        confidence: FloatArray | None = None,
-        labels: IntArray | None = None,
-        ranked: bool = True,
-        unheard: float = 1.0,
-        columns: IntArray,
-        n_sources: int,
-        time: float | None = None,
-    ) -> StepModel:
-        """The model of one step: sorted arrivals, and emission offsets of the sources at work (numbers `columns`)."""
-        n = len(arrivals)
-        full = self.keep != "all" and n > 0 and (self.r is None or n >= self.r)
-        tau = self._threshold(arrivals, full)
-        rate = self.clutter_rate
-        p_clutter = np.full(n, rate / (1 + rate))
-        if confidence is not None:
-            p_clutter = np.where(np.isnan(confidence), p_clutter, 1 - confidence)
-        with np.errstate(divide="ignore"):
-            log_clutter = np.log(p_clutter * self.clutter_density(arrivals)) + math.log1p(rate)
-            gain = np.log1p(-p_clutter) + math.log1p(rate)
-        log_gain = np.repeat(gain[None, :], len(offsets), axis=0)
-        if labels is not None:
-            _fix_labels(labels, columns, log_gain, log_clutter)
-        constant = -rate * self._clutter_share(tau)
-        uninformative = self.keep == "strongest" and full
-        bound = labels is not None and bool(np.any(labels != UNKNOWN))
-        return StepModel(
-            self,
-            arrivals,
-            offsets,
-            log_gain,
-            log_clutter,
-            tau,
-            full,
-            ranked,
-            unheard,
-            uninformative,
-            bound,
-            constant,
-            columns,
-            n_sources,
-            time,
-        )
+    def is_full(self, n: int) -> bool:
+        """Whether the receiver has no room beside n signals."""
+        return self.keep != "all" and n > 0 and (self.r is None or n >= self.r)
 
-    def _threshold(self, arrivals: FloatArray, full: bool) -> float:
+    def threshold(self, arrivals: FloatArray) -> float:
+        """tau: when listening ended, which is at the last arrival for a receiver that is full of the earliest."""
         n, b = len(arrivals), math.inf if self.window is None else self.window[1]
         if n and arrivals[-1] > b:
             raise DataError(
@@ -164,7 +134,7 @@ class Reception:
         if n and self.window is not None and self.early == "lost" and arrivals[0] < self.window[0]:
             a = self.window[0]
             raise DataError(f"An arrival at {arrivals[0]:g} lies before the start of the window, {a:g}.")
-        if full:
+        if self.is_full(n):
             return b if self.keep == "strongest" else float(arrivals[-1])
         if self.window is None:
             room = "all signals of its window" if self.r is None else f"{self.r} signals"
@@ -180,131 +150,9 @@ class Reception:
         a, b = self.window
         return np.where((times >= a) & (times <= b), 1 / (b - a), 0.0)
 
-    def _clutter_share(self, tau: float) -> float:
+    def clutter_share(self, tau: float) -> float:
+        """F_N: the share of the clutter that comes before tau."""
         if self.window is None:
             return 0.0
         a, b = self.window
         return min(max((tau - a) / (b - a), 0.0), 1.0)
-
-
-@dataclass(frozen=True, eq=False)
-class StepModel:
-    """One step, ready for positions: `tables(distances)` is what the kernels take, `constant` adds to their result."""
-
-    reception: Reception
-    times: FloatArray
-    offsets: FloatArray
-    log_gain: FloatArray
-    log_clutter: FloatArray
-    tau: float
-    full: bool
-    ranked: bool
-    unheard: float
-    uninformative: bool
-    bound: bool
-    constant: float
-    columns: IntArray
-    n_sources: int
-    time: float | None = None
-
-    def ranges(self, geometry: Geometry, positions: FloatArray, points: FloatArray) -> FloatArray:
-        """Distances from positions to sources at work; with a grid of speeds, travel times times its mean speed."""
-        distances, speed = geometry.distances(positions, points), self.reception.speed
-        if isinstance(speed, SpeedGrid):
-            distances *= speed.reference * speed.slowness(positions, points, self.time)
-        return distances
-
-    def check_known_emission(self, what: str) -> None:
-        """Refuse what has one answer for each shift of the emissions."""
-        if self.reception.emission_sd > 0:
-            raise SettingError(f"{what} needs known emission times; emission_sd is {self.reception.emission_sd:g}.")
-
-    def tables(self, distances: FloatArray) -> Step:
-        """The step's arrays; one row where nothing depends on the range, else one a position."""
-        if callable(self.reception.sigma) or callable(self.reception.detection):
-            return self._tables(distances)
-        return self._shared
-
-    @cached_property
-    def _shared(self) -> Step:
-        return self._tables(np.zeros((1, len(self.offsets))))
-
-    def _tables(self, distances: FloatArray) -> Step:
-        s = len(self.offsets)
-        sigma = self._of_range(self.reception.sigma, distances, "sigma")
-        detection = self._of_range(self.reception.detection, distances, "detection")
-        rows = max(len(sigma), len(detection))
-        sigma, detection = (np.ascontiguousarray(np.broadcast_to(x, (rows, s))) for x in (sigma, detection))
-        absent = self.unheard * (1 - detection)
-        if not self.ranked and self.bound:
-            # With labels by hand and no late factor, sure detection must not forbid the sources that were not heard.
-            absent = np.where(absent > 0, absent, 1.0)
-        if self.uninformative:
-            absent = np.ones_like(absent)
-        with np.errstate(divide="ignore"):
-            log_norm = np.log(detection) - np.log(sigma) - _HALF_LOG_TWO_PI
-            log_absent = np.log(absent)
-        early = self.reception.window[0] if self.reception.early == "lost" and self.reception.window else -math.inf
-        return Step(
-            1 / self.reception.mean_speed,
-            self.offsets,
-            1 / sigma,
-            log_norm,
-            detection,
-            absent,
-            log_absent,
-            self.times,
-            self.log_gain,
-            self.log_clutter,
-            self.tau,
-            early,
-            self.ranked and not self.uninformative,
-            self.full,
-        )
-
-    def _of_range(self, value: OfRange, distances: FloatArray, what: str) -> FloatArray:
-        if callable(value):
-            result = np.asarray(value(distances), dtype=np.float64)
-            result = np.ascontiguousarray(np.broadcast_to(result, distances.shape))
-            _check_range(result, what, above_zero=what == "sigma")
-            return result
-        array = np.asarray(value, dtype=np.float64)
-        if array.ndim == 0:
-            return np.full((1, len(self.columns)), float(array))
-        if array.shape != (self.n_sources,):
-            raise SettingError(
-                f"{what} has shape {array.shape}; give one number, one a source ({self.n_sources}), or a function."
-            )
-        return array[None, self.columns]
-
-
-def _fix_labels(labels: IntArray, columns: IntArray, log_gain: FloatArray, log_clutter: FloatArray) -> None:
-    """Forbid what contradicts a label by hand."""
-    for j, label in enumerate(labels):
-        if label == UNKNOWN:
-            continue
-        if label == CLUTTER:
-            log_gain[:, j] = -np.inf
-            # A signal that is clutter for certain is clutter also where the model has none.
-            log_clutter[j] = max(log_clutter[j], 0.0) if log_clutter[j] == -np.inf else log_clutter[j]
-            continue
-        if label not in columns:
-            raise DataError("A signal is labelled with a source that was not at work at that time.")
-        log_gain[columns != label, j] = -np.inf
-        log_clutter[j] = -np.inf
-
-
-def _check_number(value: OfRange, what: str, *, above_zero: bool) -> None:
-    if not callable(value):
-        try:
-            array = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise SettingError(f"{what} is {value!r}; give a number, one a source, or a function of range.") from error
-        _check_range(array, what, above_zero=above_zero)
-
-
-def _check_range(array: FloatArray, what: str, *, above_zero: bool) -> None:
-    wrong = ~((array > 0) & (array < np.inf)) if above_zero else ~((array >= 0) & (array <= 1))
-    if np.any(wrong):
-        allowed = "a number above 0" if above_zero else "a probability between 0 and 1"
-        raise SettingError(f"{what} is {np.atleast_1d(array)[np.atleast_1d(wrong)][0]:g}; it must be {allowed}.")

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
+from luce.result import Result, Sheet
+from luce.track.files import time_column, write_rows
 from luce.track.geometry import Geometry
 from luce.track.signals import CLUTTER, UNKNOWN, Signals, Sources, label_codes
 from luce.track.trust import Mode, Trust
@@ -17,7 +19,7 @@ from luce.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Track:
+class Track(Result):
     """Positions of a target, how sure they are, and where its signals came from.
 
     Attributes
@@ -67,6 +69,11 @@ class Track:
 
     def __repr__(self) -> str:
         return f"Track({len(self.times)} steps, {len(self.remarks)} remarks)"
+
+    @property
+    def notes(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The remarks."""
+        return self.remarks
 
     @property
     def geometry(self) -> Geometry:
@@ -146,8 +153,58 @@ class Track:
                 table[f"{name}_{axis}"] = np.array(values)
         return table
 
+    def sheets(self) -> list[Sheet]:
+        """A row a step; dates as texts."""
+        found = self.columns()
+        found["time"] = time_column(self.times, self.signals.dated)
+        return [Sheet(f"Track of {len(self.times)} steps", found)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the whole track comes to."""
+        found: dict[str, Any] = {
+            "steps": len(self.times),
+            "signals": len(self.signals.arrivals),
+            "genuine": max(0.0, float(self.columns()["genuine"].sum())),
+            "last": self.positions[-1].tolist(),
+            "median_sd": float(np.median(np.sqrt(np.trace(self.covariances, axis1=1, axis2=2)))),
+            "log_likelihood": self.log_likelihood,
+            "lost": int(self.lost.sum()),
+            "skipped": int(self.skipped.sum()),
+            "several_modes": sum(len(modes) > 1 for modes in self.modes),
+            "trusted": None if self.trust is None else not self.trust.doubts and not self.lost.any(),
+            "remarks": list(self.remarks),
+        }
+        agreement = self.agreement()
+        return found if agreement is None else found | {"agreement": agreement}
+
+    @property
+    def lines(self) -> list[str]:
+        """The same in words."""
+        facts = self.as_dict()
+        said = [
+            f"{facts['steps']} steps, {facts['signals']} signals, {facts['genuine']:.0f} of them from sources",
+            f"last position {', '.join(f'{value:.6g}' for value in facts['last'])}",
+            f"median standard deviation {facts['median_sd']:.4g} {self.geometry.unit or 'units'}, "
+            f"log-likelihood {facts['log_likelihood']:.6g}",
+        ]
+        if "agreement" in facts:
+            said.append(f"agreement with the labels by hand {facts['agreement']:.1%}")
+        return said
+
+    def against(self, times: FloatArray, places: FloatArray) -> dict[str, float]:
+        """Distances from a true path at the times that both have, and how often the 90% ellipses hold it."""
+        _, mine, theirs = np.intersect1d(self.times, times, return_indices=True)
+        truth = self.positions.copy()
+        truth[mine] = places[theirs]
+        errors, held = self.errors(truth)[mine], self.covers(truth)[mine]
+        rms = float(np.sqrt(np.mean(np.square(errors))))
+        return {"median_error": float(np.median(errors)), "rms_error": rms, "coverage": float(held.mean())}
+
     def save(self, path: str | Path, name: str = "1") -> None:
         """Write the track: CSV or Parquet (a row a step), or a CF trajectory (`.nc`)."""
-        from luce.track.files import write_track
+        if Path(path).suffix == ".nc":
+            from luce.track.netcdf import write_netcdf
 
-        write_track(self, path, name)
+            write_netcdf(path, {name: self})
+        else:
+            write_rows(path, self.sheets()[0].columns)

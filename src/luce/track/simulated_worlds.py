@@ -16,7 +16,10 @@ from luce.registry import canonical, unknown_name
 from luce.track.geometry import WGS84
 from luce.track.reception import Reception
 from luce.track.signals import CLUTTER, Signals, Sources
+from luce.track.steps import EXACT, StepModel
 from luce.types import FloatArray, IntArray
+
+_SILENCE = Signals(np.zeros(1), np.zeros(0), np.zeros(2, dtype=np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +39,8 @@ def draw_arrivals(
 ) -> tuple[FloatArray, IntArray]:
     """Arrivals that a receiver at `position` keeps, earliest first, and their labels (source numbers, -1 clutter)."""
     x = sources.geometry.check(position, "The position")
-    numbers = np.flatnonzero(sources.active(time))
-    step = reception.step(
-        np.zeros(0),
-        sources.emission(time)[numbers],
-        columns=numbers.astype(np.int64),
-        n_sources=len(sources),
-        time=time,
-    )
-    distances = step.ranges(sources.geometry, x, np.ascontiguousarray(sources.positions[numbers]))
+    step = StepModel.of(_SILENCE, 0, sources, reception, EXACT, time=time)
+    numbers, distances = step.columns, step.ranges(x)
     tables = step.tables(distances)
     arrivals = tables.offsets + distances[0] * tables.inverse_speed
     arrivals = arrivals + rng.standard_normal(len(numbers)) / tables.inverse_sigma[0]

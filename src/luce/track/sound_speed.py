@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -129,11 +129,9 @@ class SpeedGrid:
     def slowness(self, positions: FloatArray, points: FloatArray, time: float | None) -> FloatArray:
         """Mean slowness between every position and every point."""
         result = np.empty((len(positions), len(points)))
-        table = np.ascontiguousarray(self.at(time))
         middle = 0.5 * (self.second[0] + self.second[-1])
-        _mean_slowness(
-            positions, points, self.first, self.second, table, self.earth, middle, _NODES, _WEIGHTS, result
-        )  # fmt: skip
+        grid = _Grid(self.first, self.second, np.ascontiguousarray(self.at(time)), self.earth, middle)
+        _mean_slowness(grid, positions, points, result)
         return result
 
 
@@ -156,32 +154,30 @@ def _share_of_year(day: float) -> float:
 
 
 @part
-def _cell(axis: FloatArray, value: float) -> int:
-    """The interval of the axis in which the value lies, or is nearest to."""
-    low, high = 0, axis.shape[0] - 2
-    while low < high:
-        middle = (low + high + 1) // 2
-        if axis[middle] <= value:
-            low = middle
-        else:
-            high = middle - 1
-    return max(low, 0)
+def _cell(axis: FloatArray, value: float) -> tuple[int, int, float]:
+    """The points of the axis on either side of a value, or nearest to it, and how far it is from the first, 0 to 1."""
+    last = axis.shape[0] - 1
+    low = min(max(np.searchsorted(axis, value, side="right") - 1, 0), max(last - 1, 0))
+    high = min(low + 1, last)
+    share = (value - axis[low]) / (axis[high] - axis[low]) if high > low else 0.0
+    return low, high, min(max(share, 0.0), 1.0)
+
+
+class _Grid(NamedTuple):
+    """Slowness at one time over the coordinates of the places, and the longitude in the middle of them."""
+
+    first: FloatArray
+    second: FloatArray
+    table: FloatArray
+    earth: bool
+    middle: float
 
 
 @part
-def _between(axis: FloatArray, cell: int, value: float) -> float:
-    """How far into the interval, 0 to 1; 0 where the axis is one point."""
-    if axis.shape[0] == 1:
-        return 0.0
-    share: float = (value - axis[cell]) / (axis[cell + 1] - axis[cell])
-    return min(max(share, 0.0), 1.0)
-
-
-@part
-def _interpolated(table: FloatArray, first: FloatArray, second: FloatArray, x: float, y: float) -> float:
-    i, j = _cell(first, x), _cell(second, y)
-    a, b = _between(first, i, x), _between(second, j, y)
-    below, beside = min(i + 1, first.shape[0] - 1), min(j + 1, second.shape[0] - 1)
+def _interpolated(grid: _Grid, x: float, y: float) -> float:
+    table = grid.table
+    i, below, a = _cell(grid.first, x)
+    j, beside, b = _cell(grid.second, y)
     near: float = (1 - b) * table[i, j] + b * table[i, beside]
     far: float = (1 - b) * table[below, j] + b * table[below, beside]
     value: float = (1 - a) * near + a * far
@@ -189,18 +185,7 @@ def _interpolated(table: FloatArray, first: FloatArray, second: FloatArray, x: f
 
 
 @kernel
-def _mean_slowness(
-    positions: FloatArray,
-    points: FloatArray,
-    first: FloatArray,
-    second: FloatArray,
-    table: FloatArray,
-    earth: bool,
-    middle: float,
-    nodes: FloatArray,
-    weights: FloatArray,
-    result: FloatArray,
-) -> None:
+def _mean_slowness(grid: _Grid, positions: FloatArray, points: FloatArray, result: FloatArray) -> None:
     """Quadrature of the slowness along the path of every pair."""
     degree = math.pi / 180
     for k in range(positions.shape[0]):
@@ -209,23 +194,23 @@ def _mean_slowness(
             to_x, to_y = points[i, 0], points[i, 1]
             turn = to_y - y
             arc = 0.0
-            if earth:
+            if grid.earth:
                 turn -= 360 * math.floor(turn / 360 + 0.5)
                 cosine = math.sin(x * degree) * math.sin(to_x * degree)
                 cosine += math.cos(x * degree) * math.cos(to_x * degree) * math.cos(turn * degree)
                 arc = math.acos(min(max(cosine, -1.0), 1.0))
             total = 0.0
-            for q in range(nodes.shape[0]):
-                at_x, at_y = x + nodes[q] * (to_x - x), y + nodes[q] * turn
+            for q in range(_NODES.shape[0]):
+                at_x, at_y = x + _NODES[q] * (to_x - x), y + _NODES[q] * turn
                 if arc > 1e-6:
-                    here, there = math.sin((1 - nodes[q]) * arc), math.sin(nodes[q] * arc)
+                    here, there = math.sin((1 - _NODES[q]) * arc), math.sin(_NODES[q] * arc)
                     u = here * math.cos(x * degree) + there * math.cos(to_x * degree) * math.cos(turn * degree)
                     v = there * math.cos(to_x * degree) * math.sin(turn * degree)
                     w = here * math.sin(x * degree) + there * math.sin(to_x * degree)
                     at_x, at_y = math.atan2(w, math.sqrt(u * u + v * v)) / degree, y + math.atan2(v, u) / degree
-                if earth:
-                    at_y -= 360 * math.floor((at_y - middle + 180) / 360)
-                total += weights[q] * _interpolated(table, first, second, at_x, at_y)
+                if grid.earth:
+                    at_y -= 360 * math.floor((at_y - grid.middle + 180) / 360)
+                total += _WEIGHTS[q] * _interpolated(grid, at_x, at_y)
             result[k, i] = total
 
 

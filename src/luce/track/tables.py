@@ -19,7 +19,7 @@ from luce.numerics.fast_exp import fast_exp
 from luce.types import FloatArray
 
 _SQRT_HALF = math.sqrt(0.5)
-_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 _K = 3.75
 _TAIL = (
     1.2375126308378264,
@@ -79,7 +79,7 @@ def log_upper_tail(z: float) -> float:
     fraction = z
     for level in range(60, 0, -1):
         fraction = z + level / fraction
-    return -0.5 * z * z - _HALF_LOG_TWO_PI - math.log(fraction)
+    return -0.5 * z * z - HALF_LOG_TWO_PI - math.log(fraction)
 
 
 BoolArray: TypeAlias = NDArray[np.bool_]

@@ -10,9 +10,9 @@ import numpy as np
 
 from luce.track.filter import Filter, State, TrackingProblem
 from luce.track.geometry import Geometry
-from luce.track.likelihood import BETHE, EXACT, all_ranges, engine_for, step_for, step_likelihood
 from luce.track.signals import Signals
 from luce.track.simulated_worlds import draw_arrivals
+from luce.track.steps import BETHE, EXACT, StepModel, engine_for
 from luce.types import FloatArray, IntArray
 
 _VALLEY = 0.1
@@ -253,8 +253,7 @@ def _evidence_and_draws(problem: TrackingProblem, state: State, k: int) -> list[
 
 def _log_evidence(problem: TrackingProblem, signals: Signals, k: int, time: float, x: FloatArray) -> float:
     engine = engine_for(problem.engine, int(signals.counts[k]))
-    points, step = step_for(signals, k, problem.sources, problem.reception, engine, time=time, fixed=False)
-    value = step_likelihood(engine, step, all_ranges(step, problem.sources.geometry, x, points))
-    top = float(value.max())
+    step = StepModel.of(signals, k, problem.sources, problem.reception, engine, time=time, fixed=False)
+    value = float(np.logaddexp.reduce(step.likelihood(x)[0])) - math.log(len(x))
     # A density of zero at every particle: as improbable as a double can tell.
-    return -745.0 if top == -math.inf else top + math.log(float(np.exp(value - top).mean()))
+    return -745.0 if value == -math.inf else value
