@@ -8,7 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.kemeny_program import DP_LIMIT, ProgramResult, insertion_search, optimal_subsets, solve_program
+from luce.aggregate.kemeny_program import (
+    DP_LIMIT,
+    insertion_search,
+    optimal_subsets,
+    order_cost,
+    pairwise_bound,
+    solve_program,
+)
 from luce.aggregate.positional import margins, ordered_components
 from luce.aggregate.result import closure, uncrossed
 from luce.types import FloatArray, IntArray
@@ -128,13 +135,10 @@ def _solve_strict(cost: FloatArray, margin: FloatArray, deadline: float, exact_l
         return found._replace(certain=certain_pairs(ahead), optima=optima, firsts=first_items(ahead))
     order = _search(cost, margin)
     if n > exact_limit:
-        bound = float(np.minimum(cost, cost.T)[np.triu_indices(n, 1)].sum())
-        value = float(cost[np.ix_(order, order)][np.triu_indices(n, 1)].sum())
-        unknown = np.zeros((n, n), dtype=bool)
-        found = KemenyResult(order, value, bound, np.ones(n - 1, dtype=bool), False, "search")
+        value, unknown = float(order_cost(cost, order)), np.zeros((n, n), dtype=bool)
+        found = KemenyResult(order, value, pairwise_bound(cost), np.ones(n - 1, dtype=bool), False, "search")
         return found._replace(certain=unknown, counted=False, firsts=order[:1])
-    result: ProgramResult = solve_program(cost, order, deadline - time.monotonic(), _step(margin))
-    found = KemenyResult(*result, "program")
+    found = KemenyResult(*solve_program(cost, order, deadline - time.monotonic(), _step(margin)), "program")
     sure = by_cuts(found.order, found.cuts) if found.cuts_known and found.optimal else np.zeros((n, n), dtype=bool)
     one = bool(found.cuts_known and found.cuts.all())
     may = np.flatnonzero(~sure.any(axis=0))

@@ -297,7 +297,7 @@ def solve_program(cost: FloatArray, order: IntArray, time_limit: float, step: fl
     """
     start = time.monotonic()
     program = _Program(cost, start + time_limit)
-    best = _Best(order, float(order_cost(cost, order)), _pairwise_bound(cost))
+    best = _Best(order, float(order_cost(cost, order)), pairwise_bound(cost))
     point = (program.objective < 0).astype(np.float64)
     reduced = program.objective
     while program.cut(point):
@@ -320,7 +320,8 @@ def solve_program(cost: FloatArray, order: IntArray, time_limit: float, step: fl
     return best.result(*_Reversals(program, best, np.abs(reduced) > gap + 1e-6).settle())
 
 
-def _pairwise_bound(cost: FloatArray) -> float:
+def pairwise_bound(cost: FloatArray) -> float:
+    """What no order is below: every pair in its cheaper order."""
     return float(np.minimum(cost, cost.T)[np.triu_indices(len(cost), 1)].sum())
 
 

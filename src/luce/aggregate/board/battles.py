@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.board.ids import LaterIds, ReadIds
+from luce.aggregate.board.ids import Ids
 from luce.aggregate.board.options import BothBad, Columns, Treatment
 from luce.data.column import Column
 from luce.data.names import one_code, one_form, plain, plain_form
@@ -210,7 +210,7 @@ class Battles:
     category_names: tuple[str, ...] = ()
     both_bad: float = 0.0
     """How many battles were ties of the kind "both are bad"."""
-    read_ids: ReadIds | None = None
+    read_ids: Ids | None = None
     notes: tuple[str, ...] = ()
     """What there is to say of the names."""
 
@@ -266,7 +266,7 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
         time=None if columns.time is None else _times(rows[columns.time]),
         category=category,
         category_names=kinds,
-        read_ids=LaterIds(source, columns.id),
+        read_ids=Ids(source=source, given=columns.id),
         notes=tuple(dict.fromkeys((*notes, *unknown, *said, *same_kind, *same_judge))),
     )
     return _settle(battles, treatment.both_bad, source.label)

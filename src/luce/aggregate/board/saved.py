@@ -15,7 +15,7 @@ import numpy as np
 from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.categories import CategoryBoards
 from luce.aggregate.board.fitting_problem import Request
-from luce.aggregate.board.ids import NO_IDS, KnownIds, leave_out_seen
+from luce.aggregate.board.ids import NO_IDS, Ids, leave_out_seen
 from luce.aggregate.board.likelihood import get_model
 from luce.aggregate.board.options import kept_options
 from luce.aggregate.board.result import Board
@@ -101,7 +101,7 @@ def update_board(
         )
     unseen = leave_out_seen(asked.source, columns.id, NO_IDS if kept.read_ids is None else kept.read_ids())
     fresh = None if unseen.source is None else read_battles(unseen.source, found, treatment)
-    joined = replace(kept if fresh is None else _joined(kept, fresh), read_ids=KnownIds(unseen.ids))
+    joined = replace(kept if fresh is None else _joined(kept, fresh), read_ids=Ids(unseen.ids))
     from luce.aggregate.board.fit import fit_battles
 
     board = fit_battles(asked, joined)
@@ -125,7 +125,7 @@ def _read(path: str | Path) -> tuple[Battles, str, dict[str, Any]]:
         side = arrays["side"] if kept.settings.get("side") else None
         cells = Battles(names, arrays["a"], arrays["b"], arrays["outcome"], count=arrays["count"], side=side)
         if "ids" in arrays:
-            cells = replace(cells, read_ids=KnownIds(arrays["ids"].copy()))
+            cells = replace(cells, read_ids=Ids(arrays["ids"].copy()))
         return cells, str(kept.settings["model"]), dict(kept.settings.get("options", {}))
 
 

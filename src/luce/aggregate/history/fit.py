@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from luce.aggregate.board.battles import YEAR, Battles, find_columns, read_battles
 from luce.aggregate.board.fitting_problem import Request
-from luce.aggregate.board.ids import NO_IDS, KnownIds, LaterIds, leave_out_seen
+from luce.aggregate.board.ids import NO_IDS, Ids, leave_out_seen
 from luce.aggregate.board.likelihood import Model, get_model
 from luce.aggregate.board.options import (
     Columns,
@@ -67,7 +67,7 @@ def fit_history(asked: Request) -> History:
         notes=notes,
         seed=int(asked.rng.integers(2**31)),
         build=source.build,
-        read_ids=LaterIds(source, columns.id),
+        read_ids=Ids(source=source, given=columns.id),
     )
 
 
@@ -179,7 +179,7 @@ def read_history(path: str | Path) -> History:
             dates=bool(settings["dates"]),
             options=dict(settings.get("options", {})),
             build=pa.table,
-            read_ids=KnownIds(arrays.get("ids", NO_IDS).copy()),
+            read_ids=Ids(arrays.get("ids", NO_IDS).copy()),
         )
 
 
@@ -201,7 +201,7 @@ def update_history(board: History, data: Any, **options: Any) -> History:
     if board.dates != _are_dates(source, columns):
         raise DataError("The board and the update measure time in different units: dates here, numbers there.")
     found, unseen = find_columns(source, columns), leave_out_seen(source, columns.id, board.read_ids())
-    board = replace(board, read_ids=KnownIds(unseen.ids), notes=(unseen.note,))
+    board = replace(board, read_ids=Ids(unseen.ids), notes=(unseen.note,))
     if unseen.source is None:
         return board
     battles = read_battles(unseen.source, found, treatment)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import roots_hermitenorm
 
-from luce.aggregate.board.ids import NO_IDS, KnownIds, ReadIds
+from luce.aggregate.board.ids import Ids
 from luce.aggregate.board.likelihood import Model
 from luce.aggregate.board.posterior import Posterior, centre, centre_covariance, mean_weights, normal_ends
 from luce.aggregate.board.result import Ranked
@@ -55,7 +55,7 @@ class History(Ranked):
     log_likelihood: float = float("nan")
     """Laplace's approximation of the marginal likelihood."""
     notes: tuple[str, ...] = ()
-    read_ids: ReadIds = field(default=KnownIds(NO_IDS), repr=False)
+    read_ids: Ids = field(default=Ids(), repr=False)
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Settings that an update takes over."""

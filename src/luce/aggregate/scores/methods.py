@@ -56,16 +56,31 @@ class Fit:
 
 def plackett_luce(table: ScoreTable, races: list[Race]) -> Fit:
     """Tied Plackett-Luce."""
-    n, of = len(table.names), tied_races(table.names, races, table.weights)
-    better, worse = _edges(races)
-    component = linked(n, better, worse)
-    separation = find_separation(Results(n, better, worse), component)
-    prior, null = _prior(n, separation, component, races), constant_on(component)
+    of, edges = tied_races(table.names, races, table.weights), _edges(races)
     share = np.clip(borda(table, races).strength, 0.02, 0.98)
-    found = newton(Penalised(of, prior), np.log(share / (1.0 - share)), null)
-    fixed = prior + np.max(np.diagonal(found.at.hessian)) * (null @ null.T)
-    log_likelihood = 0.5 * float(found.x @ prior @ found.x) - found.at.value
-    return Fit(found.x, lambda: of.by_race(found.x), fixed, component, separation, log_likelihood)
+    results = Results(len(table.names), *edges)
+    return _solved(of, np.log(share / (1.0 - share)), results, linked(results.n, *edges), races, of.by_race)
+
+
+def _solved(
+    likelihood: BattleLikelihood | RaceLikelihood,
+    start: FloatArray,
+    results: Results,
+    component: IntArray,
+    races: list[Race],
+    terms: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+) -> Fit:
+    """Strengths of greatest likelihood; models below (or above) all others are pulled to their mean, as elsewhere."""
+    n, prior = results.n, np.zeros((results.n, results.n))
+    separation = find_separation(results, component)
+    if separation is not None:
+        games = np.bincount(np.concatenate([race.order for race in races]), minlength=n).astype(np.float64)
+        prior = prior_of_separated(games, component, separation)
+    null = constant_on(component, len(start))
+    x, at, _, _ = newton(Penalised(likelihood, prior), start, null)
+    shifts = np.max(np.diagonal(at.hessian)[:n]) * (null @ null.T)[:n, :n]
+    log_likelihood = 0.5 * float(x[:n] @ prior @ x[:n]) - at.value
+    return Fit(x[:n], lambda: terms(x), prior + shifts, component, separation, log_likelihood)
 
 
 def tied_races(names: tuple[str, ...], races: list[Race], weights: FloatArray) -> RaceLikelihood:
@@ -88,14 +103,6 @@ def _edges(races: list[Race]) -> tuple[IntArray, IntArray]:
     return np.concatenate(better), np.concatenate(worse)
 
 
-def _prior(n: int, separation: Separation | None, component: IntArray, races: list[Race]) -> FloatArray:
-    """Models that are below (or above) the others in every task are pulled to their mean, as on other boards."""
-    if separation is None:
-        return np.zeros((n, n))
-    games = np.bincount(np.concatenate([race.order for race in races]), minlength=n).astype(np.float64)
-    return prior_of_separated(games, component, separation)
-
-
 def davidson(table: ScoreTable, races: list[Race]) -> Fit:
     """Davidson's model of all pairs of a task; the tie parameter is held at its estimate when tasks are resampled."""
     n, link = len(table.names), links.get("davidson")
@@ -110,20 +117,13 @@ def davidson(table: ScoreTable, races: list[Race]) -> Fit:
     design = Design(n, i[used], j[used], np.empty((int(used.sum()), 0)))
     ties = "model" if total[:, 2].any() else "drop"
     likelihood = BattleLikelihood(Counts(design, total[used], total[used]), link, ties)  # type: ignore[arg-type]
-    better, worse = _edges(races)
-    component = linked(n, i[used], j[used])
-    separation = find_separation(Results(n, better, worse, *_draws(levels, i, j)), component)
-    prior, null = _prior(n, separation, component, races), constant_on(component)
-    space = np.vstack([null, np.zeros((likelihood.n_parameters - n, null.shape[1]))])
-    found = newton(Penalised(likelihood, prior), likelihood.start(), space)
-    t = float(found.x[n]) if ties == "model" else None
 
-    def terms() -> tuple[FloatArray, FloatArray]:
-        each = [_davidson_task(found.x[:n], t, level) for level in levels]
+    def terms(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        each = [_davidson_task(x[:n], float(x[n]) if ties == "model" else None, level) for level in levels]
         return np.array([g for g, _ in each]), np.array([h for _, h in each])
 
-    fixed = prior + np.max(np.diagonal(found.at.hessian)[:n]) * (null @ null.T)
-    return Fit(found.x[:n], terms, fixed, component, separation, -likelihood(found.x).value)
+    results, component = Results(n, *_edges(races), *_draws(levels, i, j)), linked(n, i[used], j[used])
+    return _solved(likelihood, likelihood.start(), results, component, races, terms)
 
 
 def _draws(levels: list[FloatArray], i: IntArray, j: IntArray) -> tuple[IntArray, IntArray]:
