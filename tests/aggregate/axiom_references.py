@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from luce.aggregate.axiom_programs import _losses, _rankings, _representatives
-from luce.aggregate.axioms import least
+from luce.aggregate.axioms import least as _solve
 
 _CLEAR = 1e-7  # a lead of an answer that is no rounding
 
@@ -14,7 +14,7 @@ def _largest_share(losses, fixed, against, share):
     """The largest P(share) at which `fixed` is still at least as good as everything in `against`."""
     rows = losses[fixed][None, :] - losses[against]
     count = rows.shape[1]
-    return -least(-share, A_ub=rows, b_ub=np.zeros(len(rows)), A_eq=np.ones((1, count)), b_eq=[1.0], bounds=(0, None))
+    return -_solve(-share, A_ub=rows, b_ub=np.zeros(len(rows)), A_eq=np.ones((1, count)), b_eq=[1.0], bounds=(0, None))
 
 
 def condorcet_threshold(rule, n):
@@ -41,7 +41,7 @@ def plain_threshold(rule, n):
     best = 0.0
     for tau in _representatives(place[:, 0] != 0, n, 1):
         optimal = np.column_stack([losses[tau][None, :] - losses, np.zeros(count)])
-        found = least(
+        found = _solve(
             np.append(np.zeros(count), -1.0),
             A_ub=np.vstack([above, optimal]),
             b_ub=np.zeros(n - 1 + count),
@@ -87,7 +87,7 @@ def _lead(losses, answers, vote):
         rows.append(np.column_stack([worse, worse @ change, np.ones(len(worse))]))
     least = np.zeros(count + 2)
     least[vote], least[count] = -1.0, 1.0
-    return -least(
+    return -_solve(
         np.append(np.zeros(count + 1), -1.0),
         A_ub=np.vstack([*rows, least]),
         b_ub=np.zeros(sum(map(len, rows)) + 1),
@@ -110,7 +110,7 @@ def is_consistent(rule, n):
                 rows.append(np.column_stack([parts[0] * worse, parts[1] * worse, np.ones(len(worse))]))
             sums = np.zeros((2, 2 * count + 1))
             sums[0, :count], sums[1, count:-1] = 1.0, 1.0
-            lead = -least(
+            lead = -_solve(
                 np.append(np.zeros(2 * count), -1.0),
                 A_ub=np.vstack(rows),
                 b_ub=np.zeros(sum(map(len, rows))),
