@@ -19,8 +19,7 @@ from luce.aggregate.board.ids import NO_IDS, Ids, leave_out_seen
 from luce.aggregate.board.likelihood import get_model
 from luce.aggregate.board.options import kept_options
 from luce.aggregate.board.result import Board
-from luce.aggregate.history.fit import read_history, save_history, stored_options, update_history
-from luce.aggregate.history.result import History
+from luce.aggregate.history.result import History, read_history, save_history, stored_options, update_history
 from luce.checks import generator
 from luce.data.names import one_form
 from luce.errors import DataError, ModelFormatError, SettingError
