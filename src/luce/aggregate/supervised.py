@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,6 +42,11 @@ DISTANCES = ("kendall", "spearman")
 """Distances of the coset-permutation model."""
 
 
+Ranks: TypeAlias = ArrayLike | Groups
+"""(rows, systems), or groups of such rows, which bring labels and offsets along."""
+Given: TypeAlias = ArrayLike | None
+
+
 class Reading(NamedTuple):
     """How a rank matrix is read: whether small ranks are best, and where unranked documents stand."""
 
@@ -49,9 +54,7 @@ class Reading(NamedTuple):
     missing: str = "open"
 
 
-def _checked(
-    ranks: ArrayLike | Groups, offsets: ArrayLike | None, labels: ArrayLike | None = None
-) -> tuple[FloatArray, IntArray, FloatArray]:
+def _checked(ranks: Ranks, offsets: Given, labels: Given = None) -> tuple[FloatArray, IntArray, FloatArray]:
     if isinstance(ranks, Groups):
         data = ranks
         ranks, offsets, labels = data.X, data.offsets, data.y
@@ -105,9 +108,7 @@ def average_precision(scores: FloatArray, labels: FloatArray, offsets: IntArray)
     return evaluate_arrays(scores, relevant, offsets, [get_metric("map", ties="stable", empty=0)])["map"]
 
 
-def choose_reading(
-    ranks: ArrayLike | Groups, labels: ArrayLike | None = None, offsets: ArrayLike | None = None
-) -> Reading:
+def choose_reading(ranks: Ranks, labels: Given = None, offsets: Given = None) -> Reading:
     """The reading under which plain Borda has the best mean average precision on labelled data."""
     matrix, bounds, target = _checked(ranks, offsets, labels)
     readings = [Reading(small, missing) for small in (True, False) for missing in MISSING]
@@ -131,14 +132,12 @@ class BordaAggregator:
     def __init__(self, reading: Reading | None = None) -> None:
         self.reading = reading
 
-    def fit(
-        self, ranks: ArrayLike | Groups, labels: ArrayLike | None = None, offsets: ArrayLike | None = None
-    ) -> BordaAggregator:
+    def fit(self, ranks: Ranks, labels: Given = None, offsets: Given = None) -> BordaAggregator:
         """Choose direction and treatment of unranked documents by mean average precision."""
         self.reading = choose_reading(ranks, labels, offsets)
         return self
 
-    def predict(self, ranks: ArrayLike | Groups, offsets: ArrayLike | None = None) -> FloatArray:
+    def predict(self, ranks: Ranks, offsets: Given = None) -> FloatArray:
         """One score a document, higher is better."""
         if self.reading is None:
             raise SettingError("How the ranks are read is not known yet; call fit first or give a reading.")
@@ -241,9 +240,7 @@ class PositionalAggregator:
         }
         return np.concatenate([columns[name]() for name in self.basis], axis=1)
 
-    def fit(
-        self, ranks: ArrayLike | Groups, labels: ArrayLike | None = None, offsets: ArrayLike | None = None
-    ) -> PositionalAggregator:
+    def fit(self, ranks: Ranks, labels: Given = None, offsets: Given = None) -> PositionalAggregator:
         """Learn the weights."""
         matrix, bounds, target = _checked(ranks, offsets, labels)
         self.reading = self.reading or choose_reading(matrix, target, bounds)
@@ -252,7 +249,7 @@ class PositionalAggregator:
         self.theta = theta.reshape(len(self.basis), matrix.shape[1])
         return self
 
-    def predict(self, ranks: ArrayLike | Groups, offsets: ArrayLike | None = None) -> FloatArray:
+    def predict(self, ranks: Ranks, offsets: Given = None) -> FloatArray:
         """One score a document, higher is better."""
         matrix, bounds, _ = _checked(ranks, offsets)
         theta = _fitted(self.theta, matrix)
@@ -284,9 +281,7 @@ class CPSAggregator:
         self.l2, self.reading, self.distance = _check_l2(l2), reading, distance
         self.theta: FloatArray | None = None
 
-    def fit(
-        self, ranks: ArrayLike | Groups, labels: ArrayLike | None = None, offsets: ArrayLike | None = None
-    ) -> CPSAggregator:
+    def fit(self, ranks: Ranks, labels: Given = None, offsets: Given = None) -> CPSAggregator:
         """Learn the weights; Kendall's distances are recounted among the documents left at each stage."""
         matrix, bounds, target = _checked(ranks, offsets, labels)
         self.reading = self.reading or choose_reading(matrix, target, bounds)
@@ -299,7 +294,7 @@ class CPSAggregator:
         self.theta = _maximise(-distance, choices, self.l2)
         return self
 
-    def predict(self, ranks: ArrayLike | Groups, offsets: ArrayLike | None = None) -> FloatArray:
+    def predict(self, ranks: Ranks, offsets: Given = None) -> FloatArray:
         """Higher is better: minus the stage at which a document is picked, or its weighted Borda score."""
         matrix, bounds, _ = _checked(ranks, offsets)
         theta = _fitted(self.theta, matrix)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,12 @@ from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+Side: TypeAlias = str | Sequence[str]
+"""An item, or the members of a team."""
+Given: TypeAlias = Mapping[str, float] | None
+"""Covariates by name."""
 
 
 class Effect(NamedTuple):
@@ -215,7 +221,7 @@ class Board(Ranked):
         """Akaike's criterion, smaller is better."""
         return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
 
-    def _side(self, side: str | Sequence[str]) -> tuple[float, int]:
+    def _side(self, side: Side) -> tuple[float, int]:
         members = [self.posterior.index(m) for m in ([side] if isinstance(side, str) else side)]
         if not members:
             raise DataError("A side without members was given; it needs at least one.")
@@ -223,9 +229,7 @@ class Board(Ranked):
             raise DataError("The members of a side are of different components, so their strengths cannot be added.")
         return float(np.sum(self.logits[members])), int(self.component[members[0]])
 
-    def _difference(
-        self, a: str | Sequence[str], b: str | Sequence[str], side: float, covariates: Mapping[str, float] | None
-    ) -> float:
+    def _difference(self, a: Side, b: Side, side: float, covariates: Given) -> float:
         strength_a, component_a = self._side(a)
         strength_b, component_b = self._side(b)
         if component_a != component_b:
@@ -241,28 +245,14 @@ class Board(Ranked):
             d += value * self.effects[name].value
         return d
 
-    def win_probability(
-        self,
-        a: str | Sequence[str],
-        b: str | Sequence[str],
-        *,
-        side: float = 0.0,
-        covariates: Mapping[str, float] | None = None,
-    ) -> float:
+    def win_probability(self, a: Side, b: Side, *, side: float = 0.0, covariates: Given = None) -> float:
         """P(a beats b); a and b are names, or lists of the members of teams.
 
         `side=1` gives a the advantage of its position, `side=-1` gives it to b.
         """
         return float(self._win(np.array([self._difference(a, b, side, covariates)]))[0])
 
-    def draw_probability(
-        self,
-        a: str | Sequence[str],
-        b: str | Sequence[str],
-        *,
-        side: float = 0.0,
-        covariates: Mapping[str, float] | None = None,
-    ) -> float:
+    def draw_probability(self, a: Side, b: Side, *, side: float = 0.0, covariates: Given = None) -> float:
         """P(a and b draw); 0 for models without draws."""
         return float(self._draw(np.array([self._difference(a, b, side, covariates)]))[0])
 

@@ -40,18 +40,10 @@ def save_board(board: Board | History | CategoryBoards, path: str | Path) -> Non
     cells = _cells(board.kept)
     settings = {"model": board.model.name, "names": list(cells.names), "side": cells.side is not None}
     settings["options"] = stored_options(board.options)
+    read = board.kept.read_ids
     arrays = {"a": cells.a, "b": cells.b, "outcome": cells.outcome, "count": cells.count}
-    write_container(
-        path, _KIND, settings, {k: np.asarray(v) for k, v in arrays.items()} | _side(cells) | _ids(board.kept)
-    )
-
-
-def _side(cells: Battles) -> dict[str, Any]:
-    return {} if cells.side is None else {"side": cells.side}
-
-
-def _ids(battles: Battles) -> dict[str, Any]:
-    return {} if battles.read_ids is None else {"ids": battles.read_ids()}
+    arrays |= {"side": cells.side, "ids": None if read is None else read()}
+    write_container(path, _KIND, settings, {k: np.asarray(v) for k, v in arrays.items() if v is not None})
 
 
 def _cells(battles: Battles) -> Battles:
