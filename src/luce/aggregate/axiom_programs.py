@@ -220,6 +220,4 @@ def _placed(tiers: IntArray, ahead: int, behind: int, place: int, later: int) ->
     order = np.empty(len(tiers), dtype=np.int64)
     order[place], order[later] = ahead, behind
     order[[k for k in range(len(tiers)) if k not in (place, later)]] = others
-    result = np.empty(len(tiers), dtype=np.int64)
-    result[order] = np.arange(len(tiers))
-    return result
+    return np.argsort(order)

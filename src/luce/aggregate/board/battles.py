@@ -240,7 +240,7 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
     names, unknown = rename(items, treatment.names)
     count = None if columns.count is None else rows[columns.count].number(least=0.0, most=MOST_WEIGHT)
     weight = None if columns.weight is None else rows[columns.weight].number(least=0.0, most=MOST_WEIGHT)
-    neutral = None if columns.neutral is None else rows[columns.neutral].flags()
+    neutral = np.zeros(len(rows)) if columns.neutral is None else rows[columns.neutral].flags()
     covariates = None
     if columns.covariates:
         covariates = np.column_stack([rows[name].number() for name in _covariates(columns)])
@@ -259,7 +259,7 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
         count=count,
         weight=weight,
         group=group,
-        side=_advantage(neutral, len(a)) if treatment.side else None,
+        side=np.where(neutral, 0.0, 1.0) if treatment.side else None,
         covariates=covariates,
         covariate_names=tuple(columns.covariates),
         teams=teams,
@@ -290,10 +290,6 @@ def _differences(values: FloatArray, names: Iterable[str]) -> FloatArray:
             raise DataError(f"The covariate {name!r} never differs between the sides; leave it out.")
     scaled: FloatArray = result / result.std(axis=0)
     return scaled
-
-
-def _advantage(neutral: NDArray[np.bool_] | None, rows: int) -> FloatArray:
-    return np.ones(rows) if neutral is None else np.where(neutral, 0.0, 1.0)
 
 
 def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
