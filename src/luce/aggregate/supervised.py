@@ -19,9 +19,10 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
+from luce import losses
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.metrics import evaluate_arrays
@@ -150,7 +151,7 @@ class _Choices(NamedTuple):
 
     rows: IntArray
     offsets: IntArray
-    picked: NDArray[np.bool_]
+    picked: FloatArray
     n_queries: int
 
 
@@ -161,7 +162,7 @@ def _choices(labels: FloatArray, offsets: IntArray) -> _Choices:
         for level in np.unique(mine)[:0:-1]:
             left = np.flatnonzero(mine <= level)
             rows.append(first + left)
-            picked.append(mine[left] == level)
+            picked.append((mine[left] == level).astype(np.float64))
             sizes.append(len(left))
     if not rows:
         raise DataError("No query has documents of different labels, so there is nothing to learn from.")
@@ -170,16 +171,9 @@ def _choices(labels: FloatArray, offsets: IntArray) -> _Choices:
 
 
 def _choice_loss(theta: FloatArray, x: FloatArray, choices: _Choices, l2: float) -> tuple[float, FloatArray]:
-    """Mean negative log-likelihood a query with l2/2 |theta|^2, and its gradient."""
-    starts = choices.offsets[:-1]
-    stage = query_index(choices.offsets)
-    utility = x @ theta
-    top = np.maximum.reduceat(utility, starts)
-    weight = np.exp(utility - top[stage])
-    total = np.add.reduceat(weight, starts)
-    count = np.add.reduceat(choices.picked.astype(np.float64), starts)
-    value = count @ (np.log(total) + top) - utility[choices.picked].sum()
-    slope = weight * (count / total)[stage] - choices.picked
+    """Mean negative log-likelihood a query with l2/2 |theta|^2, and its gradient: every choice set is a query."""
+    loss = losses.get("plackett_luce", ties="breslow")
+    value, slope = loss.value_and_grad(x @ theta, choices.picked, choices.offsets)
     scale = 1.0 / choices.n_queries
     return float(value * scale + 0.5 * l2 * theta @ theta), x.T @ slope * scale + l2 * theta
 
