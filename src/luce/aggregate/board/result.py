@@ -40,7 +40,7 @@ class Effect(NamedTuple):
     upper: float
 
 
-def _of(name: str) -> Any:
+def of_posterior(name: str) -> Any:
     """What the posterior of a board says."""
     return property(lambda board: getattr(board.posterior, name))
 
@@ -53,22 +53,22 @@ class Ranked(Result):
     shown: ClassVar[tuple[str, ...]] = ("strength", "se", "lower", "upper", "rank", "rank_lower", "rank_upper")
     """The columns of the table behind the names."""
 
-    names: tuple[str, ...] = _of("names")
+    names: tuple[str, ...] = of_posterior("names")
     """In order of component and strength, best first."""
-    strength: FloatArray = _of("strength")
-    se: FloatArray = _of("se")
-    lower: FloatArray = _of("lower")
-    upper: FloatArray = _of("upper")
-    rank: IntArray = _of("rank")
-    component: IntArray = _of("component")
+    strength: FloatArray = of_posterior("strength")
+    se: FloatArray = of_posterior("se")
+    lower: FloatArray = of_posterior("lower")
+    upper: FloatArray = of_posterior("upper")
+    rank: IntArray = of_posterior("rank")
+    component: IntArray = of_posterior("component")
     """Strengths of different components cannot be compared; ranks are within a component."""
-    components: list[list[str]] = _of("components")
+    components: list[list[str]] = of_posterior("components")
     """Items that can be compared with each other, the largest component first."""
-    covariance: FloatArray = _of("covariance")
+    covariance: FloatArray = of_posterior("covariance")
     """Of the strengths, in the order of `names` and on the scale of `strength`."""
-    tiers: list[list[str]] = _of("tiers")
+    tiers: list[list[str]] = of_posterior("tiers")
     """Items cut, within each component, where everything above is surely better than everything below."""
-    quasi_variances: QuasiVariances | None = _of("quasi_variances")
+    quasi_variances: QuasiVariances | None = of_posterior("quasi_variances")
     """One variance an item that stands for the errors of all differences; None where there is no such table."""
 
     @property
@@ -180,7 +180,7 @@ class Board(Ranked):
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Settings that an update takes over."""
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
-    level = _of("level")
+    level = of_posterior("level")
 
     def columns(self) -> dict[str, list[Any]]:
         """One row an item, best first; a list a column."""
