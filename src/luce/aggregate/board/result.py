@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
@@ -42,7 +43,7 @@ class Effect(NamedTuple):
 
 def of_posterior(name: str) -> Any:
     """What the posterior of a board says."""
-    return property(lambda board: getattr(board.posterior, name))
+    return property(attrgetter(f"posterior.{name}"))
 
 
 class Ranked(Result):
@@ -60,6 +61,11 @@ class Ranked(Result):
     lower: FloatArray = of_posterior("lower")
     upper: FloatArray = of_posterior("upper")
     rank: IntArray = of_posterior("rank")
+    rank_lower: IntArray = of_posterior("sets.lower")
+    """The best rank that an item may have, for all items at once; `rank_upper` is the worst."""
+    rank_upper: IntArray = of_posterior("sets.upper")
+    surely_better: NDArray[np.bool_] = of_posterior("sets.surely_better")
+    """(i, j): item j is better than item i beyond doubt, for all pairs at once."""
     component: IntArray = of_posterior("component")
     """Strengths of different components cannot be compared; ranks are within a component."""
     components: list[list[str]] = of_posterior("components")
@@ -70,21 +76,6 @@ class Ranked(Result):
     """Items cut, within each component, where everything above is surely better than everything below."""
     quasi_variances: QuasiVariances | None = of_posterior("quasi_variances")
     """One variance an item that stands for the errors of all differences; None where there is no such table."""
-
-    @property
-    def rank_lower(self) -> IntArray:
-        """The best rank that an item may have, for all items at once."""
-        return self.posterior.sets.lower
-
-    @property
-    def rank_upper(self) -> IntArray:
-        """The worst rank that an item may have, for all items at once."""
-        return self.posterior.sets.upper
-
-    @property
-    def surely_better(self) -> NDArray[np.bool_]:
-        """(i, j): item j is better than item i beyond doubt, for all pairs at once."""
-        return self.posterior.sets.surely_better
 
     @property
     def may_be_best(self) -> list[str]:
