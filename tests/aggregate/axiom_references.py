@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from luce.aggregate.axiom_programs import _losses, _rankings, _representatives, _solve
+from luce.aggregate.axiom_programs import _losses, _rankings, _representatives
+from luce.aggregate.axioms import least as _solve
 
 _CLEAR = 1e-7  # a lead of an answer that is no rounding
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from luce.aggregate import leaderboard, simulate_battles
+from luce.aggregate import leaderboard, score_board, simulate_battles
 from luce.aggregate.board.newton import inverse
 from luce.aggregate.board.posterior import rank_sets
 from luce.errors import DataError, LuceWarning, SettingError
@@ -351,3 +351,19 @@ def test_a_circle_is_named_in_the_direction_in_which_it_runs(circle) -> None:
     first, second, third, curl = board.triangles[0]
     assert first + second + third in (circle * 2)
     assert curl == pytest.approx(3.0)
+
+
+def test_boards_of_every_kind_share_one_posterior() -> None:
+    """Differences, components and quasi-variances of battles, of strengths that move, and of scores."""
+    battles = simulate_battles(400, 5, random_state=2).table.to_pydict()
+    tasks = {f"t{k}": np.random.default_rng(k).normal(size=5) for k in range(8)}
+    moving = leaderboard({**battles, "time": np.linspace(0.0, 1.0, 400)}, time="time")
+    scored = score_board({"model": list("vwxyz"), **tasks}, resamples=100)
+    for board in (leaderboard(battles), moving, scored):
+        first, *others = board.differences(board.names[0])
+        assert (first["difference"], first["se"]) == (0.0, 0.0)
+        assert [row["name"] for row in others] == list(board.names[1:])
+        variance = board.covariance[0, 0] + board.covariance[1, 1] - 2.0 * board.covariance[0, 1]
+        assert others[0]["se"] == pytest.approx(np.sqrt(variance))
+        assert board.components == [list(board.names)]
+        assert board.quasi_variances is None or len(board.quasi_variances.values) == 5

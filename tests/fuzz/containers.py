@@ -11,7 +11,7 @@ import numpy as np
 
 import luce
 from luce.aggregate.board.saved import _read
-from luce.aggregate.history.fit import read_history
+from luce.aggregate.history.result import read_history
 from luce.data.mapped import read_data, write_data
 from luce.storage import container_kind, read_container, write_container
 from tests.fuzz import model_files

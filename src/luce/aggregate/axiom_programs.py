@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
+from luce.aggregate.axioms import greatest_bound
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.positional import PositionRule, is_expression, named, position_values
 from luce.aggregate.result import Consensus, tiers_text
@@ -70,26 +69,11 @@ def _representatives(rankings: NDArray[np.bool_], n: int, items: int) -> Iterato
             yield int(index)
 
 
-def _solve(objective: FloatArray, **program: Any) -> float:
-    """The least value; the programs here always have one, since some distribution fits."""
-    result = linprog(objective, method="highs", **program)
-    if result.status != 0:
-        raise RuntimeError(f"HiGHS ended with: {result.message}")
-    return float(result.fun)
-
-
 def _extreme(losses: FloatArray, fixed: int, against: NDArray[np.bool_], share: FloatArray, gamma: float) -> float:
     """Max t with t <= g(sigma) - g(fixed) for all sigma in `against`, over P with P(share) = gamma."""
     rows = losses[fixed][None, :] - losses[against]
-    count = rows.shape[1]
-    return -_solve(
-        np.append(np.zeros(count), -1.0),
-        A_ub=np.column_stack([rows, np.ones(len(rows))]),
-        b_ub=np.zeros(len(rows)),
-        A_eq=np.column_stack([np.stack([np.ones(count), share]), np.zeros(2)]),
-        b_eq=[1.0, gamma],
-        bounds=[(0, None)] * count + [(None, None)],
-    )
+    equal = np.column_stack([np.stack([np.ones(len(share)), share]), np.zeros(2)])
+    return greatest_bound(np.column_stack([rows, np.ones(len(rows))]), equal, [1.0, gamma])
 
 
 def margin_bounds(rule: PositionRule, n: int, gamma: float) -> tuple[float, float]:
@@ -236,6 +220,4 @@ def _placed(tiers: IntArray, ahead: int, behind: int, place: int, later: int) ->
     order = np.empty(len(tiers), dtype=np.int64)
     order[place], order[later] = ahead, behind
     order[[k for k in range(len(tiers)) if k not in (place, later)]] = others
-    result = np.empty(len(tiers), dtype=np.int64)
-    result[order] = np.arange(len(tiers))
-    return result
+    return np.argsort(order)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import factorial
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -16,6 +17,21 @@ from luce.types import FloatArray
 
 MAX_PLACES = 16
 """Items up to which the programs take a few seconds."""
+
+
+def least(objective: FloatArray, **program: Any) -> float:
+    """The least value of a linear program; the programs of axioms always have one, since some distribution fits."""
+    result = linprog(objective, method="highs", **program)
+    if result.status != 0:
+        raise RuntimeError(f"HiGHS ended with: {result.message}")
+    return float(result.fun)
+
+
+def greatest_bound(rows: FloatArray, equal: FloatArray, right: list[float]) -> float:
+    """The greatest t, the last variable, with rows of at most 0, over probabilities with these equations."""
+    count = rows.shape[1] - 1
+    aim, bounds = np.append(np.zeros(count), -1.0), [(0, None)] * count + [(None, None)]
+    return -least(aim, A_ub=rows, b_ub=np.zeros(len(rows)), A_eq=equal, b_eq=right, bounds=bounds)
 
 
 def footrule_margins(n: int) -> dict[str, float | bool | None]:
@@ -115,18 +131,8 @@ class _Places:
         right = np.zeros(len(equal))
         right[len(self.distribution) - 1] = 1.0
         free = len(objective) - (2 * n + 1)
-        result = linprog(
-            -objective,
-            A_ub=lower,
-            b_ub=np.zeros(len(lower)),
-            A_eq=equal,
-            b_eq=right,
-            bounds=[(0, None)] * free + [(None, None)] * (2 * n) + [(0, 1)],
-            method="highs",
-        )
-        if result.status != 0:
-            raise RuntimeError(f"HiGHS ended with: {result.message}")
-        return float(-result.fun)
+        bounds = [(0, None)] * free + [(None, None)] * (2 * n) + [(0, 1)]
+        return -least(-objective, A_ub=lower, b_ub=np.zeros(len(lower)), A_eq=equal, b_eq=right, bounds=bounds)
 
 
 CLOSED_RULES = frozenset({"copeland", "instant_runoff", "kemeny", "minimax", "mode", "ranked_pairs", "schulze"})
@@ -156,18 +162,7 @@ def winner_threshold(h: FloatArray) -> float:
         shares.append((n - 1.0 - x - before_z) / (n - 2.0))  # the mean over the others, of whom none differs
     rows = [*(np.append(-share, 1.0) for share in shares), np.append(h[x] - h[z], 0.0)]
     count = len(place)
-    found = linprog(
-        np.append(np.zeros(count), -1.0),
-        A_ub=np.stack(rows),
-        b_ub=np.zeros(len(rows)),
-        A_eq=np.append(np.ones(count), 0.0)[None, :],
-        b_eq=[1.0],
-        bounds=[(0, None)] * count + [(None, None)],
-        method="highs",
-    )
-    if found.status != 0:
-        raise RuntimeError(f"HiGHS ended with: {found.message}")
-    return float(-found.fun) - 0.5
+    return greatest_bound(np.stack(rows), np.append(np.ones(count), 0.0)[None, :], [1.0]) - 0.5
 
 
 def top_threshold(h: FloatArray, k: int) -> float:

@@ -116,11 +116,7 @@ class Ballots:
         cls, ranks: ArrayLike, items: Sequence[Any] | None = None, weights: ArrayLike | None = None
     ) -> Ballots:
         """Ballots from a (ballots, items) matrix of ranks, small is best, equal is tied, NaN is not ranked."""
-        matrix = np.asarray(ranks, dtype=np.float64)
-        if matrix.ndim != 2:
-            raise DataError(f"Ranks must be a matrix with a row a ballot and a column an item; got {matrix.shape}.")
-        if np.isinf(matrix).any():
-            raise DataError("Ranks and scores must be finite; NaN stands for an item that is not ranked.")
+        matrix = _matrix("Ranks", ranks)
         _check_ranks(matrix)
         return cls._of_values(matrix, items, weights)
 
@@ -140,12 +136,7 @@ class Ballots:
         >>> Ballots.from_scores([[0.1, 0.7, 0.7]], items="abc").orders()
         [[['b', 'c'], ['a']]]
         """
-        matrix = np.asarray(scores, dtype=np.float64)
-        if matrix.ndim != 2:
-            raise DataError(f"Scores must be a matrix with a row a ballot and a column an item; got {matrix.shape}.")
-        if np.isinf(matrix).any():
-            raise DataError("Ranks and scores must be finite; NaN stands for an item that is not ranked.")
-        return cls._of_values(-matrix, items, weights)
+        return cls._of_values(-_matrix("Scores", scores), items, weights)
 
     @classmethod
     def from_frame(
@@ -295,6 +286,15 @@ def _names(entry: Any, ballot: int) -> list[str]:
 def is_nothing(value: Any) -> bool:
     """Whether a cell is empty: None, NaN, or a text of spaces."""
     return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
+def _matrix(what: str, values: ArrayLike) -> FloatArray:
+    matrix = np.asarray(values, dtype=np.float64)
+    if matrix.ndim != 2:
+        raise DataError(f"{what} must be a matrix with a row a ballot and a column an item; got {matrix.shape}.")
+    if np.isinf(matrix).any():
+        raise DataError("Ranks and scores must be finite; NaN stands for an item that is not ranked.")
+    return matrix
 
 
 def _check_ranks(ranks: FloatArray) -> None:

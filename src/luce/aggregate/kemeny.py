@@ -3,44 +3,25 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.kemeny_program import DP_LIMIT, ProgramResult, insertion_search, optimal_subsets, solve_program
+from luce.aggregate.kemeny_program import (
+    DP_LIMIT,
+    KemenyResult,
+    insertion_search,
+    optimal_subsets,
+    order_cost,
+    pairwise_bound,
+    solve_program,
+)
 from luce.aggregate.positional import margins, ordered_components
 from luce.aggregate.result import closure, uncrossed
 from luce.types import FloatArray, IntArray
 
 EXACT_LIMIT = 120
 """Items of a knot of majority cycles up to which the integer program is tried; larger ones are searched."""
-
-
-class KemenyResult(NamedTuple):
-    """An order, its total cost and a lower bound of it.
-
-    `cuts[k]` where all optimal orders agree on the first k + 1 items; `cuts_known` is False where not every cut could
-    be examined. `method` says how the largest knot was solved. `certain[x, y]` where x comes before y in every optimal
-    order, `optima` is their number or, where `counted` is False, a lower bound.
-    """
-
-    order: IntArray
-    value: float
-    bound: float
-    cuts: NDArray[np.bool_]
-    cuts_known: bool
-    method: str
-    certain: NDArray[np.bool_] = np.zeros((0, 0), dtype=bool)
-    optima: float = 1.0
-    counted: bool = True
-    firsts: IntArray = np.zeros(1, dtype=np.int64)
-    """Items that are first in some optimal order; where these were not all examined, those that may be."""
-
-    @property
-    def optimal(self) -> bool:
-        """True where the bound meets the value."""
-        return self.value - self.bound <= 1e-12 * max(1.0, abs(self.value))
 
 
 def kemeny_order(weights: FloatArray, *, time_limit: float = 60.0, exact_limit: int = EXACT_LIMIT) -> KemenyResult:
@@ -128,13 +109,10 @@ def _solve_strict(cost: FloatArray, margin: FloatArray, deadline: float, exact_l
         return found._replace(certain=certain_pairs(ahead), optima=optima, firsts=first_items(ahead))
     order = _search(cost, margin)
     if n > exact_limit:
-        bound = float(np.minimum(cost, cost.T)[np.triu_indices(n, 1)].sum())
-        value = float(cost[np.ix_(order, order)][np.triu_indices(n, 1)].sum())
-        unknown = np.zeros((n, n), dtype=bool)
-        found = KemenyResult(order, value, bound, np.ones(n - 1, dtype=bool), False, "search")
+        value, unknown = float(order_cost(cost, order)), np.zeros((n, n), dtype=bool)
+        found = KemenyResult(order, value, pairwise_bound(cost), np.ones(n - 1, dtype=bool), False, "search")
         return found._replace(certain=unknown, counted=False, firsts=order[:1])
-    result: ProgramResult = solve_program(cost, order, deadline - time.monotonic(), _step(margin))
-    found = KemenyResult(*result, "program")
+    found = solve_program(cost, order, deadline - time.monotonic(), _step(margin))
     sure = by_cuts(found.order, found.cuts) if found.cuts_known and found.optimal else np.zeros((n, n), dtype=bool)
     one = bool(found.cuts_known and found.cuts.all())
     may = np.flatnonzero(~sure.any(axis=0))

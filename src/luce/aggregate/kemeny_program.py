@@ -164,11 +164,12 @@ _TIE_SECONDS = 2.0
 """Once the optimum is proven, equally good orders are looked for this long and half the time spent so far."""
 
 
-class ProgramResult(NamedTuple):
-    """The best order known, its cost and a lower bound.
+class KemenyResult(NamedTuple):
+    """An order, its total cost and a lower bound of it.
 
-    `cuts[k]` where the first k + 1 items of the order come before the rest in every optimal order; `cuts_known` is
-    False where the time was over before every cut was examined.
+    `cuts[k]` where all optimal orders agree on the first k + 1 items; `cuts_known` is False where not every cut could
+    be examined. `method` says how the largest knot was solved. `certain[x, y]` where x comes before y in every optimal
+    order, `optima` is their number or, where `counted` is False, a lower bound.
     """
 
     order: IntArray
@@ -176,6 +177,17 @@ class ProgramResult(NamedTuple):
     bound: float
     cuts: NDArray[np.bool_]
     cuts_known: bool
+    method: str = "program"
+    certain: NDArray[np.bool_] = np.zeros((0, 0), dtype=bool)
+    optima: float = 1.0
+    counted: bool = True
+    firsts: IntArray = np.zeros(1, dtype=np.int64)
+    """Items that are first in some optimal order; where these were not all examined, those that may be."""
+
+    @property
+    def optimal(self) -> bool:
+        """True where the bound meets the value."""
+        return self.value - self.bound <= 1e-12 * max(1.0, abs(self.value))
 
 
 class _Pairs:
@@ -196,8 +208,7 @@ class _Pairs:
         return matrix
 
     def vector(self, order: IntArray) -> FloatArray:
-        place = np.empty(self.n, dtype=np.int64)
-        place[order] = np.arange(self.n)
+        place = np.argsort(order)
         return (place[self.first] < place[self.second]).astype(np.float64)
 
     def rows(self, i: IntArray, j: IntArray, k: IntArray) -> csr_array:
@@ -289,7 +300,7 @@ class _Program:
         )
 
 
-def solve_program(cost: FloatArray, order: IntArray, time_limit: float, step: float) -> ProgramResult:
+def solve_program(cost: FloatArray, order: IntArray, time_limit: float, step: float) -> KemenyResult:
     """Solve Kemeny's problem, given a good order to start from.
 
     `step` is the least difference of two different costs (1 for whole counts, 0 if unknown): a bound that comes
@@ -297,7 +308,7 @@ def solve_program(cost: FloatArray, order: IntArray, time_limit: float, step: fl
     """
     start = time.monotonic()
     program = _Program(cost, start + time_limit)
-    best = _Best(order, float(order_cost(cost, order)), _pairwise_bound(cost))
+    best = _Best(order, float(order_cost(cost, order)), pairwise_bound(cost))
     point = (program.objective < 0).astype(np.float64)
     reduced = program.objective
     while program.cut(point):
@@ -320,7 +331,8 @@ def solve_program(cost: FloatArray, order: IntArray, time_limit: float, step: fl
     return best.result(*_Reversals(program, best, np.abs(reduced) > gap + 1e-6).settle())
 
 
-def _pairwise_bound(cost: FloatArray) -> float:
+def pairwise_bound(cost: FloatArray) -> float:
+    """What no order is below: every pair in its cheaper order."""
     return float(np.minimum(cost, cost.T)[np.triu_indices(len(cost), 1)].sum())
 
 
@@ -344,8 +356,8 @@ class _Best:
         # With whole counts the step settles it; otherwise the solver's own precision is what there is.
         return self.value - self.bound <= (step * (1 - 1e-6) if step else 1e-7 * max(1.0, abs(self.value)))
 
-    def result(self, cuts: NDArray[np.bool_], known: bool) -> ProgramResult:
-        return ProgramResult(self.order, self.value, self.bound, cuts, known)
+    def result(self, cuts: NDArray[np.bool_], known: bool) -> KemenyResult:
+        return KemenyResult(self.order, self.value, self.bound, cuts, known)
 
 
 def _branch(program: _Program, best: _Best, reduced: FloatArray, step: float) -> None:
@@ -377,8 +389,7 @@ class _Reversals:
 
     def __init__(self, program: _Program, best: _Best, fixed: NDArray[np.bool_]) -> None:
         self.program, self.best = program, best
-        place = np.empty(program.pairs.n, dtype=np.int64)
-        place[best.order] = np.arange(program.pairs.n)
+        place = np.argsort(best.order)
         first, second = place[program.pairs.first], place[program.pairs.second]
         self.before = first < second
         self.low, self.high = np.minimum(first, second), np.maximum(first, second)
@@ -404,9 +415,7 @@ class _Reversals:
         return ~self.fixed & (until[self.high] > until[self.low])
 
     def _agrees(self, order: IntArray) -> NDArray[np.bool_]:
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        return np.maximum.accumulate(place[self.best.order])[:-1] <= np.arange(len(order) - 1)
+        return np.maximum.accumulate(np.argsort(order)[self.best.order])[:-1] <= np.arange(len(order) - 1)
 
     def _bounds(self) -> tuple[FloatArray, FloatArray]:
         return np.where(self.fixed & self.before, 1.0, 0.0), np.where(self.fixed & ~self.before, 0.0, 1.0)

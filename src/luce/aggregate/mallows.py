@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -75,15 +75,23 @@ def log_normaliser(phi: ArrayLike, n: int) -> FloatArray:
     return result
 
 
-def stage_orders(ballots: Ballots) -> tuple[IntArray, IntArray]:
-    """Ballots without ties as (orders, lengths): item numbers best first, -1 after the last ranked one."""
+class _Lists(NamedTuple):
+    """Ballots without ties: item numbers best first, -1 after the last ranked one, and the weights."""
+
+    orders: IntArray
+    lengths: IntArray
+    weights: FloatArray
+
+
+def stage_orders(ballots: Ballots) -> _Lists:
+    """Ballots without ties as lists."""
     if ballots.has_ties:
         raise DataError("A Mallows model needs ballots without ties (complete or top-k lists); break or drop the ties.")
     lengths = (ballots.tiers >= 0).sum(axis=1).astype(np.int64)
     keys = np.where(ballots.tiers >= 0, ballots.tiers, ballots.n_items)
     orders = np.argsort(keys, axis=1, kind="stable").astype(np.int64)
     orders[np.arange(ballots.n_items)[None, :] >= lengths[:, None]] = -1
-    return orders, lengths
+    return _Lists(orders, lengths, ballots.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +132,7 @@ class Mallows:
 
     def log_prob(self, ballots: Ballots) -> FloatArray:
         """Log-probability of every different ballot; of a top-k list, the probability that the ranking starts so."""
-        orders, lengths = stage_orders(ballots)
+        orders, lengths, _ = stage_orders(ballots)
         counts = stage_counts(orders, lengths, _ranks(self.centre, ballots.items))
         stage = np.arange(self.n_items)[None, :] < lengths[:, None]
         each = counts * np.log(self.spreads)[None, :] - log_normaliser(self.spreads, self.n_items)[None, :]
@@ -200,26 +208,23 @@ def fit_mallows(ballots: Ballots, *, generalised: bool = False, **options: Any) 
     With `generalised=True` there is a phi a stage, and the centre is improved by single moves from Kemeny's, a local
     optimum. Ballots may be complete or top-k lists.
     """
-    orders, lengths = stage_orders(ballots)
+    lists = stage_orders(ballots)
     if ballots.n_items < 2:
         raise DataError("A Mallows model needs at least two items.")
     from luce.aggregate.positional import before_weights
 
     centre = kemeny_order(before_weights(ballots), **options).order
     if not generalised:
-        totals, chances = _stage_totals(orders, lengths, ballots.weights, centre)
+        totals, chances = _stage_totals(lists, centre)
         return Mallows(tuple(ballots.items[i] for i in centre), _solve_phi(totals[None, :], chances[None, :])[0])
-    centre, phi = _improve_centre(orders, lengths, ballots.weights, centre)
+    centre, phi = _improve_centre(lists, centre)
     return Mallows(tuple(ballots.items[i] for i in centre), phi)
 
 
-def _stage_totals(
-    orders: IntArray, lengths: IntArray, weights: FloatArray, centre: IntArray
-) -> tuple[FloatArray, FloatArray]:
+def _stage_totals(lists: _Lists, centre: IntArray) -> tuple[FloatArray, FloatArray]:
     """Weighted sums of V_j, and the weight of the ballots that have a stage j."""
-    rank = np.empty(len(centre), dtype=np.int64)
-    rank[centre] = np.arange(len(centre))
-    counts = stage_counts(orders, lengths, rank)
+    orders, lengths, weights = lists
+    counts = stage_counts(orders, lengths, np.argsort(centre))
     reached = np.arange(len(centre))[None, :] < lengths[:, None]
     return weights @ np.where(reached, counts, 0), weights @ reached
 
@@ -245,11 +250,9 @@ def _solve_phi(totals: FloatArray, chances: FloatArray) -> FloatArray:
     return result
 
 
-def _improve_centre(
-    orders: IntArray, lengths: IntArray, weights: FloatArray, centre: IntArray
-) -> tuple[IntArray, FloatArray]:
+def _improve_centre(lists: _Lists, centre: IntArray) -> tuple[IntArray, FloatArray]:
     """Single moves of an item while the likelihood of the generalised model grows."""
-    best, phi = _generalised(orders, lengths, weights, centre)
+    best, phi = _generalised(lists, centre)
     n = len(centre)
     improved = True
     while improved:
@@ -259,17 +262,15 @@ def _improve_centre(
                 if place == start:
                     continue
                 trial = np.insert(np.delete(centre, start), place, centre[start])
-                value, spread = _generalised(orders, lengths, weights, trial)
+                value, spread = _generalised(lists, trial)
                 if value > best + 1e-9 * max(1.0, abs(best)):
                     centre, best, phi, improved = trial, value, spread, True
     return centre, phi
 
 
-def _generalised(
-    orders: IntArray, lengths: IntArray, weights: FloatArray, centre: IntArray
-) -> tuple[float, FloatArray]:
+def _generalised(lists: _Lists, centre: IntArray) -> tuple[float, FloatArray]:
     """The log-likelihood of the best phi of every stage, and those phi."""
-    totals, chances = _stage_totals(orders, lengths, weights, centre)
+    totals, chances = _stage_totals(lists, centre)
     n = len(centre)
     spreads = np.append(_solve_phi(np.diag(totals)[:-1], np.diag(chances)[:-1]), 1.0)
     value = float(totals @ np.log(spreads) - chances @ log_normaliser(spreads, n))

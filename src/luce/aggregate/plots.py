@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from luce.aggregate.ballots import Ballots
+from luce.aggregate.board.plots import heat_map, in_per_cent
 from luce.aggregate.positional import support
 from luce.aggregate.result import Consensus
 from luce.display import new_figure
@@ -32,7 +33,7 @@ def majority_graph(ballots: Ballots, answer: Consensus | None = None, *, unranke
     red.
     """
     shares = support(ballots, unranked)
-    order = [ballots.items.index(name) for name in answer.order] if answer else list(range(ballots.n_items))
+    order = _order(ballots, answer)
     n = len(order)
     angle = np.pi / 2 - 2 * np.pi * np.arange(n) / n
     place = np.empty((n, 2))
@@ -76,28 +77,20 @@ def _arrow(axes: Any, start: Any, end: Any, lead: float, colour: str) -> None:
 
 def margin_heat_map(ballots: Ballots, answer: Consensus | None = None, *, unranked: str = "last") -> Figure:
     """P(row before column) for all pairs, rows and columns in the order of the consensus."""
-    shares = support(ballots, unranked)
-    order = [ballots.items.index(name) for name in answer.order] if answer else list(range(ballots.n_items))
-    n = len(order)
-    grid = shares[np.ix_(order, order)]
-    grid[np.arange(n), np.arange(n)] = np.nan
-    side = min(12.0, 2.6 + 0.55 * n)
-    figure = new_figure(side + 1.0, side)
-    axes: Any = figure.subplots()
-    image = axes.imshow(grid, cmap="RdBu", vmin=0.0, vmax=1.0)
-    if n <= 15:
-        for i, j in np.argwhere(~np.isnan(grid)):
-            colour = "white" if abs(grid[i, j] - 0.5) > 0.3 else _INK
-            axes.text(j, i, f"{100 * grid[i, j]:.0f}", ha="center", va="center", fontsize=8, color=colour)
+    order = _order(ballots, answer)
+    grid = support(ballots, unranked)[np.ix_(order, order)]
+    np.fill_diagonal(grid, np.nan)
     names = [_short(ballots.items[i]) for i in order]
-    axes.set_xticks(range(n), names, rotation=45, ha="right", fontsize=8)
-    axes.set_yticks(range(n), names, fontsize=8)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    figure.colorbar(image, ax=axes, shrink=0.8, label="share that puts the row before the column")
+    figure, bar = heat_map(grid, in_per_cent(grid) if len(names) <= 15 else None, names, names, (0.0, 1.0))
+    bar.set_label("share that puts the row before the column")
     title = "Pairwise shares, in per cent" + (f"; order of {answer.rule}" if answer else "")
-    axes.set_title(title, fontsize=11, color=_INK)
+    figure.axes[0].set_title(title, fontsize=11, color=_INK)
     return figure
+
+
+def _order(ballots: Ballots, answer: Consensus | None) -> list[int]:
+    """The items in the order of an answer, or as they stand."""
+    return [ballots.items.index(name) for name in answer.order] if answer else list(range(ballots.n_items))
 
 
 def bump_chart(answers: Sequence[Consensus]) -> Figure:

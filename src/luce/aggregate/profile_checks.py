@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from luce.aggregate.axiom_programs import consistency_witness, monotonicity_witness, removal_witness
+from luce.aggregate.axiom_programs import Solve, consistency_witness, monotonicity_witness, removal_witness
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.positional import (
     PositionRule,
@@ -115,10 +116,13 @@ def check_profile(
         violations=[],
         kept={},
     )
-    for axiom, found, remark in _decided(report, _unanimous(ballots, unranked)):
-        _file(report, axiom, found, remark)
     positional = not isinstance(rule, str) or bool(named(rule)) or is_expression(rule)
-    _searched(report, ballots, solve, positional, trials, generator(random_state))
+    searched = _searched(report, ballots, solve, positional, trials, generator(random_state))
+    for axiom, found, remark in chain(_decided(report, _unanimous(ballots, unranked)), searched):
+        if found is None:
+            report.kept[axiom] = remark
+        else:
+            report.violations.append(found)
     return report
 
 
@@ -138,14 +142,11 @@ def _unanimous(ballots: Ballots, unranked: str) -> Any:
     return result
 
 
-def _file(report: ProfileReport, axiom: str, found: Violation | None, remark: str) -> None:
-    if found is None:
-        report.kept[axiom] = remark
-    else:
-        report.violations.append(found)
+_Finding = tuple[str, Violation | None, str]
+"""An axiom, how it is broken, or what there is to say where it is not."""
 
 
-def _decided(report: ProfileReport, unanimous: Any) -> Iterator[tuple[str, Violation | None, str]]:
+def _decided(report: ProfileReport, unanimous: Any) -> Iterator[_Finding]:
     answer, items, shares = report.consensus, report.items, report.support
     # Over all answers: x is above y where every equally good ranking has it so.
     above = answer.is_above(items)
@@ -179,29 +180,24 @@ def _overruled(axiom: str, items: tuple[str, ...], shares: FloatArray, pairs: An
 
 
 def _searched(
-    report: ProfileReport,
-    ballots: Ballots,
-    solve: Callable[[Ballots], Consensus],
-    positional: bool,
-    trials: int,
-    rng: np.random.Generator,
-) -> None:
+    report: ProfileReport, ballots: Ballots, solve: Solve, positional: bool, trials: int, rng: np.random.Generator
+) -> Iterator[_Finding]:
     removal = removal_witness(ballots, solve, report.consensus, limit=trials)
     if removal is None:
         tried = min(ballots.n_items, trials) if ballots.n_items > 2 else 0
-        _file(report, "independence", None, f"no single removal reverses a pair ({tried} tried)")
+        yield "independence", None, f"no single removal reverses a pair ({tried} tried)"
     else:
         x, y, gone = removal
         share = report.support[ballots.items.index(x), ballots.items.index(y)]
         witness = f"{x} is above {y}, but {y} is above {x} once {gone} is struck out (no vote on {x} and {y} changed)"
-        _file(report, "independence", Violation("independence", abs(float(share) - 0.5), witness), "")
+        yield "independence", Violation("independence", abs(float(share) - 0.5), witness), ""
     if positional:
-        _file(report, "consistency", None, "every positional rule has it")
+        yield "consistency", None, "every positional rule has it"
     else:
         halves, tried = consistency_witness(ballots, solve, report.consensus, trials, rng)
-        _file(report, "consistency", _shown("consistency", halves), f"none found in {tried} splits")
+        yield "consistency", _shown("consistency", halves), f"none found in {tried} splits"
     lifted, tried = monotonicity_witness(ballots, solve, report.consensus, trials)
-    _file(report, "monotonicity", _shown("monotonicity", lifted), f"none found in {tried} changes")
+    yield "monotonicity", _shown("monotonicity", lifted), f"none found in {tried} changes"
 
 
 def _shown(axiom: str, witness: str | None) -> Violation | None:

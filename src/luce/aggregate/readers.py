@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -266,14 +266,13 @@ def write_ballots(ballots: Ballots, path: str | Path) -> None:
         stream.writelines(line + "\n" for line in lines)
 
 
-def _orders(ballots: Ballots, names: Sequence[Any]) -> Iterator[tuple[str, list[list[str]]]]:
-    for row, weight in zip(ballots.tiers, ballots.weights, strict=True):
-        tiers = [[str(names[i]) for i in np.flatnonzero(row == tier).tolist()] for tier in range(row.max() + 1)]
+def _orders(ballots: Ballots) -> Iterator[tuple[str, list[list[str]]]]:
+    for weight, tiers in zip(ballots.weights, ballots.orders(), strict=True):
         yield f"{int(weight)}" if weight == int(weight) else repr(float(weight)), tiers
 
 
 def _plain_lines(ballots: Ballots) -> Iterator[str]:
-    for weight, tiers in _orders(ballots, ballots.items):
+    for weight, tiers in _orders(ballots):
         yield f"{weight}: " + " > ".join(" = ".join(tier) for tier in tiers)
 
 
@@ -288,5 +287,6 @@ def _preflib_lines(ballots: Ballots, kind: str) -> Iterator[str]:
     }
     yield from (f"# {key}: {value}" for key, value in header.items())
     yield from (f"# ALTERNATIVE NAME {i}: {name}" for i, name in enumerate(ballots.items, 1))
-    for weight, tiers in _orders(ballots, range(1, ballots.n_items + 1)):
+    numbers = tuple(str(i) for i in range(1, ballots.n_items + 1))
+    for weight, tiers in _orders(replace(ballots, items=numbers)):
         yield f"{weight}: " + ",".join(tier[0] if len(tier) == 1 else "{" + ",".join(tier) + "}" for tier in tiers)

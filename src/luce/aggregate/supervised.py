@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
+from luce import losses
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.metrics import evaluate_arrays
@@ -42,6 +43,11 @@ DISTANCES = ("kendall", "spearman")
 """Distances of the coset-permutation model."""
 
 
+Ranks: TypeAlias = ArrayLike | Groups
+"""(rows, systems), or groups of such rows, which bring labels and offsets along."""
+Given: TypeAlias = ArrayLike | None
+
+
 class Reading(NamedTuple):
     """How a rank matrix is read: whether small ranks are best, and where unranked documents stand."""
 
@@ -49,9 +55,7 @@ class Reading(NamedTuple):
     missing: str = "open"
 
 
-def _checked(
-    ranks: ArrayLike | Groups, offsets: ArrayLike | None, labels: ArrayLike | None = None
-) -> tuple[FloatArray, IntArray, FloatArray]:
+def _checked(ranks: Ranks, offsets: Given, labels: Given = None) -> tuple[FloatArray, IntArray, FloatArray]:
     if isinstance(ranks, Groups):
         data = ranks
         ranks, offsets, labels = data.X, data.offsets, data.y
@@ -105,9 +109,7 @@ def average_precision(scores: FloatArray, labels: FloatArray, offsets: IntArray)
     return evaluate_arrays(scores, relevant, offsets, [get_metric("map", ties="stable", empty=0)])["map"]
 
 
-def choose_reading(
-    ranks: ArrayLike | Groups, labels: ArrayLike | None = None, offsets: ArrayLike | None = None
-) -> Reading:
+def choose_reading(ranks: Ranks, labels: Given = None, offsets: Given = None) -> Reading:
     """The reading under which plain Borda has the best mean average precision on labelled data."""
     matrix, bounds, target = _checked(ranks, offsets, labels)
     readings = [Reading(small, missing) for small in (True, False) for missing in MISSING]
@@ -131,14 +133,12 @@ class BordaAggregator:
     def __init__(self, reading: Reading | None = None) -> None:
         self.reading = reading
 
-    def fit(
-        self, ranks: ArrayLike | Groups, labels: ArrayLike | None = None, offsets: ArrayLike | None = None
-    ) -> BordaAggregator:
+    def fit(self, ranks: Ranks, labels: Given = None, offsets: Given = None) -> BordaAggregator:
         """Choose direction and treatment of unranked documents by mean average precision."""
         self.reading = choose_reading(ranks, labels, offsets)
         return self
 
-    def predict(self, ranks: ArrayLike | Groups, offsets: ArrayLike | None = None) -> FloatArray:
+    def predict(self, ranks: Ranks, offsets: Given = None) -> FloatArray:
         """One score a document, higher is better."""
         if self.reading is None:
             raise SettingError("How the ranks are read is not known yet; call fit first or give a reading.")
@@ -151,7 +151,7 @@ class _Choices(NamedTuple):
 
     rows: IntArray
     offsets: IntArray
-    picked: NDArray[np.bool_]
+    picked: FloatArray
     n_queries: int
 
 
@@ -162,7 +162,7 @@ def _choices(labels: FloatArray, offsets: IntArray) -> _Choices:
         for level in np.unique(mine)[:0:-1]:
             left = np.flatnonzero(mine <= level)
             rows.append(first + left)
-            picked.append(mine[left] == level)
+            picked.append((mine[left] == level).astype(np.float64))
             sizes.append(len(left))
     if not rows:
         raise DataError("No query has documents of different labels, so there is nothing to learn from.")
@@ -171,16 +171,9 @@ def _choices(labels: FloatArray, offsets: IntArray) -> _Choices:
 
 
 def _choice_loss(theta: FloatArray, x: FloatArray, choices: _Choices, l2: float) -> tuple[float, FloatArray]:
-    """Mean negative log-likelihood a query with l2/2 |theta|^2, and its gradient."""
-    starts = choices.offsets[:-1]
-    stage = query_index(choices.offsets)
-    utility = x @ theta
-    top = np.maximum.reduceat(utility, starts)
-    weight = np.exp(utility - top[stage])
-    total = np.add.reduceat(weight, starts)
-    count = np.add.reduceat(choices.picked.astype(np.float64), starts)
-    value = count @ (np.log(total) + top) - utility[choices.picked].sum()
-    slope = weight * (count / total)[stage] - choices.picked
+    """Mean negative log-likelihood a query with l2/2 |theta|^2, and its gradient: every choice set is a query."""
+    loss = losses.get("plackett_luce", ties="breslow")
+    value, slope = loss.value_and_grad(x @ theta, choices.picked, choices.offsets)
     scale = 1.0 / choices.n_queries
     return float(value * scale + 0.5 * l2 * theta @ theta), x.T @ slope * scale + l2 * theta
 
@@ -241,9 +234,7 @@ class PositionalAggregator:
         }
         return np.concatenate([columns[name]() for name in self.basis], axis=1)
 
-    def fit(
-        self, ranks: ArrayLike | Groups, labels: ArrayLike | None = None, offsets: ArrayLike | None = None
-    ) -> PositionalAggregator:
+    def fit(self, ranks: Ranks, labels: Given = None, offsets: Given = None) -> PositionalAggregator:
         """Learn the weights."""
         matrix, bounds, target = _checked(ranks, offsets, labels)
         self.reading = self.reading or choose_reading(matrix, target, bounds)
@@ -252,7 +243,7 @@ class PositionalAggregator:
         self.theta = theta.reshape(len(self.basis), matrix.shape[1])
         return self
 
-    def predict(self, ranks: ArrayLike | Groups, offsets: ArrayLike | None = None) -> FloatArray:
+    def predict(self, ranks: Ranks, offsets: Given = None) -> FloatArray:
         """One score a document, higher is better."""
         matrix, bounds, _ = _checked(ranks, offsets)
         theta = _fitted(self.theta, matrix)
@@ -284,9 +275,7 @@ class CPSAggregator:
         self.l2, self.reading, self.distance = _check_l2(l2), reading, distance
         self.theta: FloatArray | None = None
 
-    def fit(
-        self, ranks: ArrayLike | Groups, labels: ArrayLike | None = None, offsets: ArrayLike | None = None
-    ) -> CPSAggregator:
+    def fit(self, ranks: Ranks, labels: Given = None, offsets: Given = None) -> CPSAggregator:
         """Learn the weights; Kendall's distances are recounted among the documents left at each stage."""
         matrix, bounds, target = _checked(ranks, offsets, labels)
         self.reading = self.reading or choose_reading(matrix, target, bounds)
@@ -299,7 +288,7 @@ class CPSAggregator:
         self.theta = _maximise(-distance, choices, self.l2)
         return self
 
-    def predict(self, ranks: ArrayLike | Groups, offsets: ArrayLike | None = None) -> FloatArray:
+    def predict(self, ranks: Ranks, offsets: Given = None) -> FloatArray:
         """Higher is better: minus the stage at which a document is picked, or its weighted Borda score."""
         matrix, bounds, _ = _checked(ranks, offsets)
         theta = _fitted(self.theta, matrix)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.board.ids import LaterIds, ReadIds
+from luce.aggregate.board.ids import Ids
 from luce.aggregate.board.options import BothBad, Columns, Treatment
 from luce.data.column import Column
 from luce.data.names import one_code, one_form, plain, plain_form
@@ -210,7 +210,7 @@ class Battles:
     category_names: tuple[str, ...] = ()
     both_bad: float = 0.0
     """How many battles were ties of the kind "both are bad"."""
-    read_ids: ReadIds | None = None
+    read_ids: Ids | None = None
     notes: tuple[str, ...] = ()
     """What there is to say of the names."""
 
@@ -240,7 +240,7 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
     names, unknown = rename(items, treatment.names)
     count = None if columns.count is None else rows[columns.count].number(least=0.0, most=MOST_WEIGHT)
     weight = None if columns.weight is None else rows[columns.weight].number(least=0.0, most=MOST_WEIGHT)
-    neutral = None if columns.neutral is None else rows[columns.neutral].flags()
+    neutral = np.zeros(len(rows)) if columns.neutral is None else rows[columns.neutral].flags()
     covariates = None
     if columns.covariates:
         covariates = np.column_stack([rows[name].number() for name in _covariates(columns)])
@@ -259,14 +259,14 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
         count=count,
         weight=weight,
         group=group,
-        side=_advantage(neutral, len(a)) if treatment.side else None,
+        side=np.where(neutral, 0.0, 1.0) if treatment.side else None,
         covariates=covariates,
         covariate_names=tuple(columns.covariates),
         teams=teams,
         time=None if columns.time is None else _times(rows[columns.time]),
         category=category,
         category_names=kinds,
-        read_ids=LaterIds(source, columns.id),
+        read_ids=Ids(source=source, given=columns.id),
         notes=tuple(dict.fromkeys((*notes, *unknown, *said, *same_kind, *same_judge))),
     )
     return _settle(battles, treatment.both_bad, source.label)
@@ -290,10 +290,6 @@ def _differences(values: FloatArray, names: Iterable[str]) -> FloatArray:
             raise DataError(f"The covariate {name!r} never differs between the sides; leave it out.")
     scaled: FloatArray = result / result.std(axis=0)
     return scaled
-
-
-def _advantage(neutral: NDArray[np.bool_] | None, rows: int) -> FloatArray:
-    return np.ones(rows) if neutral is None else np.where(neutral, 0.0, 1.0)
 
 
 def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

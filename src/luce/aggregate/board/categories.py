@@ -16,7 +16,7 @@ from luce.aggregate.board.posterior import Posterior
 from luce.aggregate.board.result import Board
 from luce.errors import DataError
 from luce.result import Result, Sheet
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,10 +83,10 @@ class CategoryBoards(Result):
         category. Here the differences of a column from the board of all have the mean 0, with the weights of the board
         of all (by component), so that the cells of a row compare.
         """
-        overall, place = self.overall, {name: i for i, name in enumerate(self.overall.names)}
-        result = np.full((len(place), len(self.boards)), np.nan)
+        overall = self.overall
+        result = np.full((len(overall.names), len(self.boards)), np.nan)
         for k, board in enumerate(self.boards.values()):
-            rows = np.array([place[name] for name in board.names])
+            rows = _rows(overall, board)
             for c in np.unique(board.component):
                 part = board.component == c
                 known, gap = overall.weights[rows[part]], board.strength[part] - overall.strength[rows[part]]
@@ -128,10 +128,14 @@ def join_categories(by: str, overall: Board, found: dict[str, Board | str], *, p
     return CategoryBoards(by, overall, boards, spread, tuple(notes))
 
 
+def _rows(overall: Board, board: Board) -> IntArray:
+    """Where the items of a category stand on the board of all."""
+    return np.array([overall.posterior.index(name) for name in board.names])
+
+
 def _targets(overall: Board, board: Board) -> FloatArray:
     """Overall strengths of the items of a category, measured from the same mean as there."""
-    place = {name: i for i, name in enumerate(overall.names)}
-    target = overall.strength[[place[name] for name in board.names]]
+    target = overall.strength[_rows(overall, board)]
     for c in range(int(board.component.max()) + 1):
         rows = board.component == c
         target[rows] += board.weights[rows] @ (board.strength[rows] - target[rows])
@@ -166,8 +170,7 @@ def _pooled(overall: Board, board: Board, spread: float) -> Board:
     shift = 1e3 * float(np.max(np.diagonal(covariance))) * (board.component[:, None] == board.component[None, :])
     gain = prior @ inverse(prior + covariance + shift, np.empty((n, 0)))
     strength = target + gain @ (board.strength - target)
-    place = {name: i for i, name in enumerate(overall.names)}
-    rows = [place[name] for name in board.names]
+    rows = _rows(overall, board)
     # The overall strengths are known only so well; and this form stays definite where there is no spread at all.
     left = np.eye(n) - gain
     posterior = gain @ covariance @ gain.T + left @ (prior + overall.covariance[np.ix_(rows, rows)]) @ left.T

@@ -219,14 +219,8 @@ def _sums(battles: Battles, cell: IntArray, cells: int) -> tuple[FloatArray, Flo
     if battles.weight is None:
         total = add_up(cell, battles.count, cells)
         return total, total
-    total, squares = (np.asarray(_times(battles.count, w)) for w in (battles.weight, battles.weight**2))
-    return add_up(cell, total, cells), add_up(cell, squares, cells)
-
-
-def _times(count: FloatArray | None, weight: FloatArray | None) -> FloatArray | float:
-    if count is None:
-        return 1.0 if weight is None else weight
-    return count if weight is None else count * weight
+    each = battles.weight if battles.count is None else battles.weight * battles.count
+    return add_up(cell, each, cells), add_up(cell, each * battles.weight, cells)
 
 
 def _uncollapsed(battles: Battles) -> Counts:
@@ -237,12 +231,7 @@ def _uncollapsed(battles: Battles) -> Counts:
     cell = where * 3 + battles.outcome
     columns = [column for column in (battles.side, battles.covariates) if column is not None]
     extra = (np.column_stack(columns) if len(columns) > 1 else columns[0])[order]
-    total = np.zeros((rows, 3))
-    total.ravel()[cell] = _times(battles.count, battles.weight)
-    squares = total
-    if battles.weight is not None:
-        squares = np.zeros((rows, 3))
-        squares.ravel()[cell] = _times(battles.count, battles.weight**2)
+    total, squares = (sums.reshape(-1, 3) for sums in _sums(battles, cell, 3 * rows))
     counts = Counts(_design(battles, battles.a[order], battles.b[order], extra), total, squares)
     return _with_battles(counts, battles, cell)
 

@@ -46,44 +46,8 @@ def leaderboard(
     random_state
         Seed of the bootstrap and of the simulation behind rank intervals.
     options
-        The fields of `Columns`, `Treatment`, `Inference` and `Scale` of `luce.aggregate.board.options`:
-
-        a, b, outcome, race, competitor, place, weight, count, group, neutral, covariates
-            Names of columns, where they are not the usual ones. `count`: battles that a row stands for. `weight`: how
-            much each counts. `group`: who judged; rows of one group are resampled together, and errors allow for
-            their dependence. `covariates`: numbers, a minus b (for races: of the competitor).
-        side
-            Estimate the advantage of being a (first position, home ground), except where `neutral` is true.
-        team_separator
-            Sides are teams: "x+y" with separator "+" (or cells that are lists). The strength of a team is the sum.
-        both_bad
-            What "tie (bothbad)" means: a "tie" as any other, or "drop".
-        draws
-            "model" (a probability of their own), "half" (half a win each) or "drop"; default "half" for bradley_terry.
-        names
-            Other names for competitors, by the id in the data.
-        prior
-            Precision of a normal prior on the strengths. None: maximum likelihood, with 0.1 only where the likelihood
-            has no finite maximum, for the items that are at fault, which `Board.notes` and `Board.separated` name.
-        errors
-            "sandwich" (right also where the model is not) or "curvature" (inverse Hessian).
-        bootstrap
-            Number of bootstrap samples; 0 takes normal intervals from `errors`.
-        level
-            Level of the intervals.
-        id
-            Column that tells battles apart: a board that is kept remembers it, and an update leaves out what it has
-            seen. Default: a column named id, battle_id or question_id whose values differ.
-        time, drift
-            Column of the time: strengths are random walks, and the result is a `History`. `drift` is fitted unless
-            it is given.
-        by, pool
-            Column of a category: the result has one `Board` a category, by default shrunk towards that of all battles.
-        scale, anchor, anchor_at
-            "elo": 400 points are odds of ten to one, with mean 1000. An anchor shifts all strengths so that this item
-            has the strength `anchor_at`; it changes no standard error and no width of an interval, because they are of
-            the difference from the mean of the component, weighted by information. `Board.differences` has those
-            to an anchor.
+        The fields of `Columns`, `Treatment`, `Inference` and `Scale` of `luce.aggregate.board.options`, which say what
+        they are. With `time` the result is a `History`, with `by` one `Board` a category.
 
     Examples
     --------
@@ -95,7 +59,7 @@ def leaderboard(
     """
     asked = Request.of(data, model, options, random_state)
     if asked.columns.time is not None:
-        from luce.aggregate.history.fit import fit_history
+        from luce.aggregate.history.result import fit_history
 
         return replace(fit_history(asked), options=kept_options(options))
     with one_blas_thread():

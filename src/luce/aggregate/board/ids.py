@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -17,9 +16,6 @@ from luce.types import IntArray
 _USUAL = ("id", "battle_id", "question_id")
 NO_IDS: IntArray = np.empty(0, dtype=np.int64)
 
-ReadIds = Callable[[], IntArray]
-"""Ids are read where a board is kept or updated, and only there: most boards are not."""
-
 
 class Unseen(NamedTuple):
     """What is left of an update: None where the board has seen every battle of it."""
@@ -31,29 +27,22 @@ class Unseen(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class KnownIds:
-    """Ids that were read."""
+class Ids:
+    """Ids as sorted 64-bit digests: those that are known, or those of a table; none where no column holds any.
 
-    values: IntArray
+    They are read where a board is kept or updated, and only there: most boards are not. A pickle of them is read.
+    """
 
-    def __call__(self) -> IntArray:
-        """Themselves."""
-        return self.values
-
-
-@dataclass(frozen=True, eq=False)
-class LaterIds:
-    """The ids of a table, as sorted 64-bit digests; none where no column holds any. A pickle of them is read."""
-
-    source: Table
-    given: str | None
+    values: IntArray = field(default_factory=lambda: NO_IDS)
+    source: Table | None = None
+    given: str | None = None
 
     def __call__(self) -> IntArray:
         """Read them."""
-        return np.sort(_digests(self.source, self.given)[0])
+        return self.values if self.source is None else np.sort(_digests(self.source, self.given)[0])
 
-    def __reduce__(self) -> tuple[type[KnownIds], tuple[IntArray]]:
-        return KnownIds, (self(),)
+    def __reduce__(self) -> tuple[type[Ids], tuple[IntArray]]:
+        return Ids, (self(),)
 
 
 def leave_out_seen(source: Table, given: str | None, known: IntArray) -> Unseen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, Protocol, Self
+from typing import Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -21,41 +21,41 @@ from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
 
 
-class Likelihood(Protocol):
+class Likelihood:
     """Minus a log-likelihood (or half a sum of squares) of strengths, coefficients and a tie parameter."""
 
     @property
     def n_parameters(self) -> int:
         """Strengths first, then coefficients, then a tie parameter."""
-        ...
+        raise NotImplementedError
 
     def start(self) -> FloatArray:
-        """Where Newton starts."""
-        ...
+        """Where Newton starts: all equal."""
+        return np.zeros(self.n_parameters)
 
     def __call__(self, x: FloatArray) -> Point:
-        """Value, gradient, Hessian."""
-        ...
+        """Value, gradient and Hessian of what is minimised."""
+        raise NotImplementedError
 
     def meat(self, x: FloatArray) -> FloatArray:
         """Sum of outer products of the score vectors, of battles or races or, where there are judges, of these."""
-        ...
+        raise NotImplementedError
 
     def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """At a point that was evaluated, constants included."""
-        ...
+        return -at.value
 
-    def within(self, label: IntArray) -> Likelihood:
+    def within(self, label: IntArray) -> Self:
         """That of what happened between items with one label."""
-        ...
+        raise NotImplementedError
 
-    def resampled(self, rng: np.random.Generator) -> Likelihood:
+    def resampled(self, rng: np.random.Generator) -> Self:
         """That of a bootstrap sample."""
-        ...
+        raise NotImplementedError
 
-    def sample(self) -> Likelihood | None:
+    def sample(self) -> Self | None:
         """That of a small sample, whose maximum is a good start; None where there is no need."""
-        ...
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ _MANY_ROWS, _SAMPLE = 200_000, 16
 
 
 @dataclass(frozen=True, eq=False)
-class _OfCounts:
+class _OfCounts(Likelihood):
     """What likelihoods of counts on a linear design share."""
 
     counts: Counts
@@ -108,12 +108,8 @@ class _OfCounts:
         """Strengths and coefficients."""
         return self.counts.design.n_parameters
 
-    def start(self) -> FloatArray:
-        """All equal."""
-        return np.zeros(self.n_parameters)
-
     def within(self, label: IntArray) -> Self:
-        """That of what happened between items with one label."""
+        """That of the rows between items with one label."""
         return replace(self, counts=self.counts.within(label))
 
     def resampled(self, rng: np.random.Generator) -> Self:
@@ -194,10 +190,6 @@ class BattleLikelihood(_OfCounts):
             return sums
 
         return out, np.sum(map_chunks(run, chunks), axis=0)
-
-    def log_likelihood(self, x: FloatArray, at: Point) -> float:
-        """Sum of log-probabilities of all battles."""
-        return -at.value
 
     def __call__(self, x: FloatArray) -> Point:
         """Value, gradient and Hessian of what is minimised."""

@@ -66,7 +66,8 @@ class Columns(Spec):
     by
         Column of a category; every one gets a board of its own.
     id
-        Column that tells battles apart, for updates; by default id, battle_id or question_id.
+        Column that tells battles apart: a board that is kept remembers it, and an update leaves out what it has seen;
+        by default id, battle_id or question_id, where its values differ.
     covariates
         Numbers, a minus b (for races: of the competitor); or name=column of a,column of b: the difference in units of
         its standard deviation.
@@ -94,13 +95,14 @@ class Treatment(Spec):
     Parameters
     ----------
     side
-        Estimate the advantage of being a.
+        Estimate the advantage of being a (first position, home ground), except on neutral ground.
     team_separator
-        Sides are teams, whose members stand between this separator.
+        Sides are teams, whose members stand between this separator (or cells are lists); the strength of a team is the
+        sum.
     both_bad
         What 'tie (bothbad)' is: tie, as any other, or drop, left out.
     draws
-        What draws are: model, half or drop.
+        What draws are: model (a probability of their own), half (half a win each) or drop; half for bradley_terry.
     names
         Names to show, by the ids of the data; as a file: a table of two columns, id and name.
     """
@@ -118,9 +120,10 @@ class Inference(Spec):
     Parameters
     ----------
     prior
-        Precision of a normal prior; without it only where one is needed.
+        Precision of a normal prior on the strengths; without it maximum likelihood, with 0.1 only where that has no
+        finite maximum, for the items at fault, which are named.
     errors
-        Standard errors: sandwich, or curvature.
+        Standard errors: sandwich (right also where the model is not), or curvature (inverse Hessian).
     bootstrap
         Bootstrap samples; 0 for normal intervals.
     level
@@ -145,9 +148,9 @@ class Scale(Spec):
     Parameters
     ----------
     scale
-        Units: log, or elo.
+        Units: log, or elo (400 points are odds of ten to one, the mean is 1000).
     anchor
-        Item with a fixed strength.
+        Item with a fixed strength: all are shifted, and no standard error changes; differences have those to it.
     anchor_at
         Strength of the anchor.
     """

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from luce.display import check_picture, finished, new_figure
+from luce.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,23 +45,37 @@ def _ranks(board: Board, i: int) -> str:
     return f"{board.rank[i]}: {board.rank_lower[i]}-{board.rank_upper[i]}"
 
 
+def heat_map(
+    shown: FloatArray, cells: Any, rows: Sequence[str], columns: Sequence[str], reach: tuple[float, float]
+) -> tuple[Figure, Any]:
+    """Numbers as colours between two ends, with texts in the cells where given; and the axes, with a bar beside it."""
+    figure = new_figure(2.6 + 0.45 * len(columns), 1.8 + 0.3 * len(rows))
+    axis = figure.subplots()
+    image = axis.imshow(shown, cmap="RdBu", vmin=reach[0], vmax=reach[1], aspect="auto")
+    axis.set_xticks(np.arange(len(columns)), columns, rotation=45, ha="right", fontsize=7)
+    axis.set_yticks(np.arange(len(rows)), rows, fontsize=7)
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
+    middle, strong = 0.5 * (reach[0] + reach[1]), 0.3 * (reach[1] - reach[0])
+    for i, j in np.argwhere(np.isfinite(shown)) if cells is not None else ():
+        colour = "white" if abs(shown[i, j] - middle) > strong else "black"
+        axis.text(j, i, cells[i, j], ha="center", va="center", fontsize=6, color=colour)
+    return figure, figure.colorbar(image, ax=axis, shrink=0.7)
+
+
+def in_per_cent(shares: FloatArray) -> NDArray[Any]:
+    """Shares as texts."""
+    return np.array([[f"{100 * share:.0f}" for share in row] for row in shares], dtype=object)
+
+
 def plot_win_matrix(board: Board, path: str | Path | None = None, *, top: int | None = None) -> Figure:
     """P(row beats column) as a heat map; cells carry numbers up to 20 items."""
     check_picture(path)
     matrix = board.win_matrix()[:top, :top]
-    n = len(matrix)
-    side = 2.2 + 0.32 * n
-    figure = new_figure(side + 0.8, side)
-    axis = figure.subplots()
-    image = axis.imshow(matrix, cmap="RdBu", vmin=0.0, vmax=1.0)
-    axis.set_xticks(np.arange(n), board.names[:n], rotation=90, fontsize=7)
-    axis.set_yticks(np.arange(n), board.names[:n], fontsize=7)
-    if n <= 20:
-        for i, j in np.argwhere(np.isfinite(matrix)):
-            colour = "white" if abs(matrix[i, j] - 0.5) > 0.3 else "black"
-            axis.text(j, i, f"{100 * matrix[i, j]:.0f}", ha="center", va="center", fontsize=6, color=colour)
-    figure.colorbar(image, ax=axis, shrink=0.7).set_label("P(row beats column)", fontsize=8)
-    axis.set_title(board.model.name, fontsize=9)
+    names = board.names[: len(matrix)]
+    figure, bar = heat_map(matrix, in_per_cent(matrix) if len(names) <= 20 else None, names, names, (0.0, 1.0))
+    bar.set_label("P(row beats column)", fontsize=8)
+    figure.axes[0].set_title(board.model.name, fontsize=9)
     return finished(figure, path)
 
 
@@ -68,21 +85,13 @@ def plot_categories(boards: CategoryBoards, path: str | Path | None = None, *, t
 
     check_picture(path)
     overall, matrix = boards.overall, boards.matrix()[:top]
-    n, kinds = matrix.shape
-    figure = new_figure(3.0 + 0.6 * (kinds + 1), 1.6 + 0.26 * n)
-    axis = figure.subplots()
-    gap = matrix - overall.strength[:n, None]
-    reach = float(np.nanmax(np.abs(gap), initial=0.0)) or 1.0
-    shown = np.column_stack([np.zeros(n), gap])
-    image = axis.imshow(shown, cmap="RdBu", vmin=-reach, vmax=reach, aspect="auto")
-    axis.set_xticks(np.arange(kinds + 1), ["all", *boards.boards], rotation=45, ha="right", fontsize=7)
-    axis.set_yticks(np.arange(n), overall.names[:n], fontsize=7)
-    values, places = np.column_stack([overall.strength[:n], matrix]), decimals(overall.se.tolist())
-    if n * (kinds + 1) <= 1200:
-        for i, j in np.argwhere(np.isfinite(values)):
-            colour = "white" if abs(shown[i, j]) > 0.7 * reach else "black"
-            text = f"{values[i, j]:.{places}f}"
-            axis.text(j, i, text, ha="center", va="center", fontsize=6, color=colour)
-    figure.colorbar(image, ax=axis, shrink=0.7).set_label("less the strength over all", fontsize=8)
-    axis.set_title(f"{overall.model.name}, strengths by {boards.by}", fontsize=9)
+    first = overall.strength[: len(matrix), None]
+    gap = np.hstack([np.zeros_like(first), matrix - first])
+    reach, places = float(np.nanmax(np.abs(gap), initial=0.0)) or 1.0, decimals(overall.se.tolist())
+    cells = np.array([[f"{value:.{places}f}" for value in row] for row in np.hstack([first, matrix])], dtype=object)
+    columns = ["all", *boards.boards]
+    shown = cells if gap.size <= 1200 else None
+    figure, bar = heat_map(gap, shown, overall.names[: len(matrix)], columns, (-reach, reach))
+    bar.set_label("less the strength over all", fontsize=8)
+    figure.axes[0].set_title(f"{overall.model.name}, strengths by {boards.by}", fontsize=9)
     return finished(figure, path)

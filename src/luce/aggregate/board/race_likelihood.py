@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
+from luce.aggregate.board.likelihood import Likelihood
 from luce.aggregate.board.newton import Point, add_up
 from luce.aggregate.board.races import Races, split
 from luce.numerics.compiled import kernel, part
@@ -60,7 +61,7 @@ class _Stages(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RaceLikelihood:
+class RaceLikelihood(Likelihood):
     r"""Minus the log-likelihood of races.
 
     The score of a competitor is its strength plus covariates. For a tier X and what comes after it, R, with
@@ -83,10 +84,6 @@ class RaceLikelihood:
     def n_parameters(self) -> int:
         """Strengths and coefficients."""
         return len(self.races.names) + len(self.races.covariate_names)
-
-    def start(self) -> FloatArray:
-        """All equal."""
-        return np.zeros(self.n_parameters)
 
     @cached_property
     def _laid(self) -> Layout:
@@ -159,17 +156,13 @@ class RaceLikelihood:
         sums = (sparse.csr_array((run.count, (run.group, np.arange(len(run.count))))) @ scores).toarray()
         return np.asarray(sums.T @ sums)
 
-    def within(self, label: IntArray) -> RaceLikelihood:
+    def within(self, label: IntArray) -> Self:
         """That of every race cut where the label of the competitors changes."""
         return replace(self, races=split(self.races, label), layout=None)
 
-    def resampled(self, rng: np.random.Generator) -> RaceLikelihood:
+    def resampled(self, rng: np.random.Generator) -> Self:
         """That of a bootstrap sample of races or of judges."""
         return replace(self, races=self.races.resampled(rng), layout=self._laid)
-
-    def sample(self) -> None:
-        """Races need none."""
-        return
 
 
 @kernel

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+Side: TypeAlias = str | Sequence[str]
+"""An item, or the members of a team."""
+Given: TypeAlias = Mapping[str, float] | None
+"""Covariates by name."""
+
+
 class Effect(NamedTuple):
     """A coefficient or tie parameter with its interval."""
 
@@ -34,9 +41,9 @@ class Effect(NamedTuple):
     upper: float
 
 
-def _of(name: str) -> Any:
+def of_posterior(name: str) -> Any:
     """What the posterior of a board says."""
-    return property(lambda board: getattr(board.posterior, name))
+    return property(attrgetter(f"posterior.{name}"))
 
 
 class Ranked(Result):
@@ -47,38 +54,28 @@ class Ranked(Result):
     shown: ClassVar[tuple[str, ...]] = ("strength", "se", "lower", "upper", "rank", "rank_lower", "rank_upper")
     """The columns of the table behind the names."""
 
-    names: tuple[str, ...] = _of("names")
+    names: tuple[str, ...] = of_posterior("names")
     """In order of component and strength, best first."""
-    strength: FloatArray = _of("strength")
-    se: FloatArray = _of("se")
-    lower: FloatArray = _of("lower")
-    upper: FloatArray = _of("upper")
-    rank: IntArray = _of("rank")
-    component: IntArray = _of("component")
+    strength: FloatArray = of_posterior("strength")
+    se: FloatArray = of_posterior("se")
+    lower: FloatArray = of_posterior("lower")
+    upper: FloatArray = of_posterior("upper")
+    rank: IntArray = of_posterior("rank")
+    rank_lower: IntArray = of_posterior("sets.lower")
+    """The best rank that an item may have, for all items at once; `rank_upper` is the worst."""
+    rank_upper: IntArray = of_posterior("sets.upper")
+    surely_better: NDArray[np.bool_] = of_posterior("sets.surely_better")
+    """(i, j): item j is better than item i beyond doubt, for all pairs at once."""
+    component: IntArray = of_posterior("component")
     """Strengths of different components cannot be compared; ranks are within a component."""
-    components: list[list[str]] = _of("components")
+    components: list[list[str]] = of_posterior("components")
     """Items that can be compared with each other, the largest component first."""
-    covariance: FloatArray = _of("covariance")
+    covariance: FloatArray = of_posterior("covariance")
     """Of the strengths, in the order of `names` and on the scale of `strength`."""
-    tiers: list[list[str]] = _of("tiers")
+    tiers: list[list[str]] = of_posterior("tiers")
     """Items cut, within each component, where everything above is surely better than everything below."""
-    quasi_variances: QuasiVariances | None = _of("quasi_variances")
+    quasi_variances: QuasiVariances | None = of_posterior("quasi_variances")
     """One variance an item that stands for the errors of all differences; None where there is no such table."""
-
-    @property
-    def rank_lower(self) -> IntArray:
-        """The best rank that an item may have, for all items at once."""
-        return self.posterior.sets.lower
-
-    @property
-    def rank_upper(self) -> IntArray:
-        """The worst rank that an item may have, for all items at once."""
-        return self.posterior.sets.upper
-
-    @property
-    def surely_better(self) -> NDArray[np.bool_]:
-        """(i, j): item j is better than item i beyond doubt, for all pairs at once."""
-        return self.posterior.sets.surely_better
 
     @property
     def may_be_best(self) -> list[str]:
@@ -174,7 +171,7 @@ class Board(Ranked):
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Settings that an update takes over."""
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
-    level = _of("level")
+    level = of_posterior("level")
 
     def columns(self) -> dict[str, list[Any]]:
         """One row an item, best first; a list a column."""
@@ -215,7 +212,7 @@ class Board(Ranked):
         """Akaike's criterion, smaller is better."""
         return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
 
-    def _side(self, side: str | Sequence[str]) -> tuple[float, int]:
+    def _side(self, side: Side) -> tuple[float, int]:
         members = [self.posterior.index(m) for m in ([side] if isinstance(side, str) else side)]
         if not members:
             raise DataError("A side without members was given; it needs at least one.")
@@ -223,9 +220,7 @@ class Board(Ranked):
             raise DataError("The members of a side are of different components, so their strengths cannot be added.")
         return float(np.sum(self.logits[members])), int(self.component[members[0]])
 
-    def _difference(
-        self, a: str | Sequence[str], b: str | Sequence[str], side: float, covariates: Mapping[str, float] | None
-    ) -> float:
+    def _difference(self, a: Side, b: Side, side: float, covariates: Given) -> float:
         strength_a, component_a = self._side(a)
         strength_b, component_b = self._side(b)
         if component_a != component_b:
@@ -241,28 +236,14 @@ class Board(Ranked):
             d += value * self.effects[name].value
         return d
 
-    def win_probability(
-        self,
-        a: str | Sequence[str],
-        b: str | Sequence[str],
-        *,
-        side: float = 0.0,
-        covariates: Mapping[str, float] | None = None,
-    ) -> float:
+    def win_probability(self, a: Side, b: Side, *, side: float = 0.0, covariates: Given = None) -> float:
         """P(a beats b); a and b are names, or lists of the members of teams.
 
         `side=1` gives a the advantage of its position, `side=-1` gives it to b.
         """
         return float(self._win(np.array([self._difference(a, b, side, covariates)]))[0])
 
-    def draw_probability(
-        self,
-        a: str | Sequence[str],
-        b: str | Sequence[str],
-        *,
-        side: float = 0.0,
-        covariates: Mapping[str, float] | None = None,
-    ) -> float:
+    def draw_probability(self, a: Side, b: Side, *, side: float = 0.0, covariates: Given = None) -> float:
         """P(a and b draw); 0 for models without draws."""
         return float(self._draw(np.array([self._difference(a, b, side, covariates)]))[0])
 

@@ -15,12 +15,11 @@ import numpy as np
 from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.categories import CategoryBoards
 from luce.aggregate.board.fitting_problem import Request
-from luce.aggregate.board.ids import NO_IDS, KnownIds, leave_out_seen
+from luce.aggregate.board.ids import NO_IDS, Ids, leave_out_seen
 from luce.aggregate.board.likelihood import get_model
 from luce.aggregate.board.options import kept_options
 from luce.aggregate.board.result import Board
-from luce.aggregate.history.fit import read_history, save_history, stored_options, update_history
-from luce.aggregate.history.result import History
+from luce.aggregate.history.result import History, read_history, save_history, stored_options, update_history
 from luce.checks import generator
 from luce.data.names import one_form
 from luce.errors import DataError, ModelFormatError, SettingError
@@ -41,18 +40,10 @@ def save_board(board: Board | History | CategoryBoards, path: str | Path) -> Non
     cells = _cells(board.kept)
     settings = {"model": board.model.name, "names": list(cells.names), "side": cells.side is not None}
     settings["options"] = stored_options(board.options)
+    read = board.kept.read_ids
     arrays = {"a": cells.a, "b": cells.b, "outcome": cells.outcome, "count": cells.count}
-    write_container(
-        path, _KIND, settings, {k: np.asarray(v) for k, v in arrays.items()} | _side(cells) | _ids(board.kept)
-    )
-
-
-def _side(cells: Battles) -> dict[str, Any]:
-    return {} if cells.side is None else {"side": cells.side}
-
-
-def _ids(battles: Battles) -> dict[str, Any]:
-    return {} if battles.read_ids is None else {"ids": battles.read_ids()}
+    arrays |= {"side": cells.side, "ids": None if read is None else read()}
+    write_container(path, _KIND, settings, {k: np.asarray(v) for k, v in arrays.items() if v is not None})
 
 
 def _cells(battles: Battles) -> Battles:
@@ -101,7 +92,7 @@ def update_board(
         )
     unseen = leave_out_seen(asked.source, columns.id, NO_IDS if kept.read_ids is None else kept.read_ids())
     fresh = None if unseen.source is None else read_battles(unseen.source, found, treatment)
-    joined = replace(kept if fresh is None else _joined(kept, fresh), read_ids=KnownIds(unseen.ids))
+    joined = replace(kept if fresh is None else _joined(kept, fresh), read_ids=Ids(unseen.ids))
     from luce.aggregate.board.fit import fit_battles
 
     board = fit_battles(asked, joined)
@@ -125,7 +116,7 @@ def _read(path: str | Path) -> tuple[Battles, str, dict[str, Any]]:
         side = arrays["side"] if kept.settings.get("side") else None
         cells = Battles(names, arrays["a"], arrays["b"], arrays["outcome"], count=arrays["count"], side=side)
         if "ids" in arrays:
-            cells = replace(cells, read_ids=KnownIds(arrays["ids"].copy()))
+            cells = replace(cells, read_ids=Ids(arrays["ids"].copy()))
         return cells, str(kept.settings["model"]), dict(kept.settings.get("options", {}))
 
 

@@ -7,6 +7,7 @@ how strong it can be at most, and the profile of the likelihood gives that end o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -188,13 +189,13 @@ def profile_ends(
         return lower, upper, None
     if len(bounded) * len(start) ** 3 > _MOST_WORK:
         return lower, upper, f"The finite ends of {len(bounded)} one-sided intervals were left out: too much work."
-    best = -_supremum(problem, separation.strong, start)
+    profile = Profile(problem, separation, start)
     target = 0.5 * float(chdtri(1.0, 1.0 - level))
     for i in bounded:
         sign = 1.0 if separation.bounded_above[i] else -1.0
         contrast = -weights[:, problem.component[i]].copy()
         contrast[i] += 1.0
-        end = _end(problem, i, separation, sign * contrast, best, target, start)
+        end = profile.end(i, sign * contrast, target)
         if sign > 0:
             upper[i] = end
         else:
@@ -202,48 +203,51 @@ def profile_ends(
     return lower, upper, None
 
 
-def _supremum(problem: FittingProblem, strong: IntArray, start: FloatArray) -> float:
-    """Minus the greatest log-likelihood inside strong components."""
-    return newton(problem.likelihood.within(strong), start, constant_on(strong, len(start))).at.value
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The greatest likelihood where a contrast of the strengths is held, against its supremum."""
 
+    problem: FittingProblem
+    separation: Separation
+    start: FloatArray
 
-def _end(
-    problem: FittingProblem,
-    i: int,
-    separation: Separation,
-    contrast: FloatArray,
-    best: float,
-    target: float,
-    start: FloatArray,
-) -> float:
-    """The value of the contrast at which the profile has dropped by `target`.
+    @cached_property
+    def best(self) -> float:
+        """The supremum of the log-likelihood: the greatest inside strong components."""
+        strong = self.separation.strong
+        null = constant_on(strong, len(self.start))
+        return -newton(self.problem.likelihood.within(strong), self.start, null).at.value
 
-    The maximum of log L + lambda contrast' s runs along the profile as lambda grows; its drop is nearly a power of
-    lambda, so that Newton's method on logarithms needs a few steps.
-    """
-    assert problem.results is not None
-    others = np.flatnonzero(separation.main & (problem.component == problem.component[i]))[:1]
-    here = np.array([i])
-    both = np.concatenate([here, others]), np.concatenate([others, here])
-    label = strong_components(problem.results, both)
-    likelihood, null = problem.likelihood.within(label), constant_on(label, len(start))
-    size, most, x = 1.0, np.inf, start
-    for _ in range(30):
-        found = newton(Penalised(likelihood, tilt=size * contrast), x, null)
-        drop = found.at.value + size * float(contrast @ found.x[: len(contrast)]) + best
-        if not found.converged or drop <= 0.0:
-            # The tilt outweighs all results of the item (or none of them): no maximum there.
-            most = min(most, size)
-            size *= 0.5
-            continue
-        x = found.x
-        if abs(drop - target) < 1e-6 * target:
-            break
-        pull = np.pad(contrast, (0, len(x) - len(contrast)))
-        slope = size**2 * float(pull @ solve(found.at.hessian, null, pull)) / drop
-        step = size * (target / drop) ** (1.0 / max(slope, 0.5))
-        size = step if step < most else 0.5 * (size + most)
-    return float(contrast @ x[: len(contrast)])
+    def end(self, i: int, contrast: FloatArray, target: float) -> float:
+        """The value of the contrast at which the profile has dropped by `target`; i is the separated item in it.
+
+        The maximum of log L + lambda contrast' s runs along the profile as lambda grows; its drop is nearly a power of
+        lambda, so that Newton's method on logarithms needs a few steps.
+        """
+        problem, separation = self.problem, self.separation
+        assert problem.results is not None
+        others = np.flatnonzero(separation.main & (problem.component == problem.component[i]))[:1]
+        here = np.array([i])
+        both = np.concatenate([here, others]), np.concatenate([others, here])
+        label = strong_components(problem.results, both)
+        likelihood, null = problem.likelihood.within(label), constant_on(label, len(self.start))
+        size, most, x = 1.0, np.inf, self.start
+        for _ in range(30):
+            found = newton(Penalised(likelihood, tilt=size * contrast), x, null)
+            drop = found.at.value + size * float(contrast @ found.x[: len(contrast)]) + self.best
+            if not found.converged or drop <= 0.0:
+                # The tilt outweighs all results of the item (or none of them): no maximum there.
+                most = min(most, size)
+                size *= 0.5
+                continue
+            x = found.x
+            if abs(drop - target) < 1e-6 * target:
+                break
+            pull = np.pad(contrast, (0, len(x) - len(contrast)))
+            slope = size**2 * float(pull @ solve(found.at.hessian, null, pull)) / drop
+            step = size * (target / drop) ** (1.0 / max(slope, 0.5))
+            size = step if step < most else 0.5 * (size + most)
+        return float(contrast @ x[: len(contrast)])
 
 
 def describe(separation: Separation, names: tuple[str, ...]) -> str:

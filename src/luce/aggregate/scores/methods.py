@@ -56,16 +56,31 @@ class Fit:
 
 def plackett_luce(table: ScoreTable, races: list[Race]) -> Fit:
     """Tied Plackett-Luce."""
-    n, of = len(table.names), tied_races(table.names, races, table.weights)
-    better, worse = _edges(races)
-    component = linked(n, better, worse)
-    separation = find_separation(Results(n, better, worse), component)
-    prior, null = _prior(n, separation, component, races), constant_on(component)
+    of, edges = tied_races(table.names, races, table.weights), _edges(races)
     share = np.clip(borda(table, races).strength, 0.02, 0.98)
-    found = newton(Penalised(of, prior), np.log(share / (1.0 - share)), null)
-    fixed = prior + np.max(np.diagonal(found.at.hessian)) * (null @ null.T)
-    log_likelihood = 0.5 * float(found.x @ prior @ found.x) - found.at.value
-    return Fit(found.x, lambda: of.by_race(found.x), fixed, component, separation, log_likelihood)
+    results = Results(len(table.names), *edges)
+    return _solved(of, np.log(share / (1.0 - share)), results, linked(results.n, *edges), races, of.by_race)
+
+
+def _solved(
+    likelihood: BattleLikelihood | RaceLikelihood,
+    start: FloatArray,
+    results: Results,
+    component: IntArray,
+    races: list[Race],
+    terms: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+) -> Fit:
+    """Strengths of greatest likelihood; models below (or above) all others are pulled to their mean, as elsewhere."""
+    n, prior = results.n, np.zeros((results.n, results.n))
+    separation = find_separation(results, component)
+    if separation is not None:
+        games = np.bincount(np.concatenate([race.order for race in races]), minlength=n).astype(np.float64)
+        prior = prior_of_separated(games, component, separation)
+    null = constant_on(component, len(start))
+    x, at, _, _ = newton(Penalised(likelihood, prior), start, null)
+    shifts = np.max(np.diagonal(at.hessian)[:n]) * (null @ null.T)[:n, :n]
+    log_likelihood = 0.5 * float(x[:n] @ prior @ x[:n]) - at.value
+    return Fit(x[:n], lambda: terms(x), prior + shifts, component, separation, log_likelihood)
 
 
 def tied_races(names: tuple[str, ...], races: list[Race], weights: FloatArray) -> RaceLikelihood:
@@ -88,75 +103,29 @@ def _edges(races: list[Race]) -> tuple[IntArray, IntArray]:
     return np.concatenate(better), np.concatenate(worse)
 
 
-def _prior(n: int, separation: Separation | None, component: IntArray, races: list[Race]) -> FloatArray:
-    """Models that are below (or above) the others in every task are pulled to their mean, as on other boards."""
-    if separation is None:
-        return np.zeros((n, n))
-    games = np.bincount(np.concatenate([race.order for race in races]), minlength=n).astype(np.float64)
-    return prior_of_separated(games, component, separation)
-
-
 def davidson(table: ScoreTable, races: list[Race]) -> Fit:
     """Davidson's model of all pairs of a task; the tie parameter is held at its estimate when tasks are resampled."""
-    n, link = len(table.names), links.get("davidson")
-    i, j = np.triu_indices(n, 1)
-    total = np.zeros((len(i), 3))
-    levels = [_levels(n, race) for race in races]
-    for level, weight in zip(levels, table.weights, strict=True):
-        gap = level[j] - level[i]
-        for k, hit in enumerate((gap > 0, gap < 0, gap == 0)):
-            total[:, k] += weight * hit
-    used = total.sum(axis=1) > 0
-    design = Design(n, i[used], j[used], np.empty((int(used.sum()), 0)))
-    ties = "model" if total[:, 2].any() else "drop"
-    likelihood = BattleLikelihood(Counts(design, total[used], total[used]), link, ties)  # type: ignore[arg-type]
-    better, worse = _edges(races)
-    component = linked(n, i[used], j[used])
-    separation = find_separation(Results(n, better, worse, *_draws(levels, i, j)), component)
-    prior, null = _prior(n, separation, component, races), constant_on(component)
-    space = np.vstack([null, np.zeros((likelihood.n_parameters - n, null.shape[1]))])
-    found = newton(Penalised(likelihood, prior), likelihood.start(), space)
-    t = float(found.x[n]) if ties == "model" else None
+    n, (i, j) = len(table.names), np.triu_indices(len(table.names), 1)
+    hits = [_outcomes(n, race, i, j) for race in races]
+    total = np.sum([weight * hit for weight, hit in zip(table.weights, hits, strict=True)], axis=0)
+    used, drawn = total.sum(axis=1) > 0, total[:, 2] > 0
+    counts = Counts(Design(n, i[used], j[used], np.empty((int(used.sum()), 0))), total[used], total[used])
+    likelihood = BattleLikelihood(counts, links.get("davidson"), "model" if drawn.any() else "drop")
 
-    def terms() -> tuple[FloatArray, FloatArray]:
-        each = [_davidson_task(found.x[:n], t, level) for level in levels]
-        return np.array([g for g, _ in each]), np.array([h for _, h in each])
+    def terms(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        each = [replace(likelihood, counts=counts.with_totals(hit[used]))(x) for hit in hits]
+        return np.array([at.gradient[:n] for at in each]), np.array([at.hessian[:n, :n] for at in each])
 
-    fixed = prior + np.max(np.diagonal(found.at.hessian)[:n]) * (null @ null.T)
-    return Fit(found.x[:n], terms, fixed, component, separation, -likelihood(found.x).value)
+    results = Results(n, *_edges(races), i[drawn], j[drawn])
+    return _solved(likelihood, likelihood.start(), results, linked(n, i[used], j[used]), races, terms)
 
 
-def _draws(levels: list[FloatArray], i: IntArray, j: IntArray) -> tuple[IntArray, IntArray]:
-    drawn = np.zeros(len(i), dtype=bool)
-    for level in levels:
-        drawn |= level[i] == level[j]
-    return i[drawn], j[drawn]
-
-
-def _levels(n: int, race: Race) -> FloatArray:
-    """The tier of every model, NaN for those that did not take part."""
+def _outcomes(n: int, race: Race, i: IntArray, j: IntArray) -> FloatArray:
+    """(pairs, 3): 1 where the first model of a pair was better on this task, the second was, or both were equal."""
     level = np.full(n, np.nan)
     level[race.order] = race.tier
-    return level
-
-
-def _davidson_task(x: FloatArray, t: float | None, level: FloatArray) -> tuple[FloatArray, FloatArray]:
-    link = links.get("davidson")
-    gap, d = level[None, :] - level[:, None], x[:, None] - x[None, :]
-    ties = t is not None
-    win = link.win(d.ravel(), t or 0.0, ties=ties)
-    first = np.where(gap > 0, win.d.reshape(d.shape), 0.0)
-    second = np.where(gap > 0, win.dd.reshape(d.shape), 0.0)
-    first, second = first - first.T, second + second.T
-    if t is not None:
-        tie = link.tie(d.ravel(), t)
-        first += np.where(gap == 0, tie.d.reshape(d.shape), 0.0)
-        second += np.where(gap == 0, tie.dd.reshape(d.shape), 0.0)
-    np.fill_diagonal(first, 0.0)
-    np.fill_diagonal(second, 0.0)
-    hessian = second
-    np.fill_diagonal(hessian, -second.sum(axis=1))
-    return -first.sum(axis=1), hessian
+    gap = level[j] - level[i]
+    return np.column_stack([gap > 0, gap < 0, gap == 0]).astype(np.float64)
 
 
 def borda(table: ScoreTable, races: list[Race]) -> Fit:
@@ -255,15 +224,11 @@ def one_step(fit: Fit, weights: FloatArray, lift: FloatArray | None = None) -> t
     right[:, 1:] = fit.gradients[None] - (total / weights.sum(axis=1)[:, None])[:, None, :]
     (solve,) = linalg.get_lapack_funcs(("posv",), (hessian,))
     for k in range(len(weights)):
+        # Double precision where rounding, or ties, kept the matrix from being positive definite, or made it singular.
         # Symmetric, so that the transposed views are the matrices in the order that LAPACK wants; half the work of LU.
         _, found, failed = solve(hessian[k].T, right[k].T)
-        right[k] = np.linalg.lstsq(_whole(hessian[k]), right[k].T)[0].T if failed else found.T
+        right[k] = np.linalg.lstsq(hessian[k].astype(np.float64), right[k].T)[0].T if failed else found.T
     return -right[:, 0], -right[:, 1:]
-
-
-def _whole(matrix: FloatArray) -> FloatArray:
-    """In double precision: a matrix that rounding, or ties, kept from being positive definite, or made singular."""
-    return matrix.astype(np.float64)
 
 
 def in_single_precision(fit: Fit, task_weight: FloatArray) -> tuple[Fit, FloatArray]:

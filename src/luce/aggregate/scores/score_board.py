@@ -11,7 +11,7 @@ import numpy as np
 
 from luce.aggregate.board.options import Inference, sort_options
 from luce.aggregate.board.posterior import Posterior, centre, mean_weights, ranks
-from luce.aggregate.board.result import Ranked, _of
+from luce.aggregate.board.result import Ranked, of_posterior
 from luce.aggregate.board.separation import describe
 from luce.aggregate.scores.methods import FEW_TASKS, METHODS, Fit, one_step, resample
 from luce.aggregate.scores.table import Race, ScoreColumns, ScoreTable, races_of, read_scores
@@ -61,7 +61,7 @@ class ScoreBoard(Ranked):
     log_likelihood: float = float("nan")
     notes: tuple[str, ...] = ()
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
-    level = _of("level")
+    level = of_posterior("level")
     shown = ("strength", "se", "rank", "rank_lower", "rank_upper")
 
     def __repr__(self) -> str:
