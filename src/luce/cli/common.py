@@ -190,6 +190,13 @@ def check_unused(context: typer.Context, names: Iterable[str], why: str) -> None
             raise SettingError(f"{parameter.opts[0]} {why}; leave it out.")
 
 
+def refuse_two(name: str, given: Any, others: Mapping[str, Any]) -> None:
+    """Refuse an option beside others that it excludes; what is None, empty or False was not given."""
+    other = next((other for other, value in others.items() if value), None)
+    if given and other is not None:
+        raise SettingError(f"--{name} and --{other} were given; give one of them.")
+
+
 def table(title: str | None, header: list[str], rows: list[list[Any]], decimals: int = 4) -> Sheet:
     """A plain table; numbers to the right, with so many decimals."""
     from luce.result import sheet_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from luce.cli.common import settings_from
+from luce.cli.common import refuse_two, settings_from
 from luce.cli.options import flag
 from luce.errors import SettingError
 
@@ -81,18 +81,14 @@ class Stated:
 
     def check(self, held: Validation) -> None:
         """Refuse options that exclude each other, and a share that is none."""
-        kinds = self.kinds
         if held.hold_out is not None and not 0.0 < held.hold_out < 1.0:
             raise SettingError(f"The share to hold out is {held.hold_out}; it must lie between 0 and 1, as in 0.2.")
-        if held.hold_out is not None and (held.valid is not None or held.valid_orders or kinds):
-            other = "valid" if held.valid is not None else "valid-orders" if held.valid_orders else kinds[0]
-            raise SettingError(f"--hold-out and --{other} were given; give one of them.")
-        judged = {"valid": held.valid, "valid-orders": held.valid_orders, "hold-out": held.hold_out}
-        beside = [*(name for name, value in judged.items() if value is not None), *kinds]
-        if held.folds is not None and beside:
-            raise SettingError(f"--folds and --{beside[0]} were given; give one of them.")
-        if len(kinds) > 1:
-            raise SettingError(f"--{kinds[0]} and --{kinds[1]} were given; give one of them.")
+        kinds = dict.fromkeys(self.kinds, True)
+        judged = {"valid": held.valid, "valid-orders": held.valid_orders}
+        refuse_two("hold-out", held.hold_out, judged | kinds)
+        refuse_two("folds", held.folds, judged | {"hold-out": held.hold_out} | kinds)
+        for name in self.kinds[:1]:
+            refuse_two(name, True, dict.fromkeys(self.kinds[1:], True))
         if self.comparison_weight != 1.0 and not (self.comparisons or self.orders):
             raise SettingError(
                 "--comparison-weight goes with --comparisons or --orders; for clicks there is --clicks-weight."
