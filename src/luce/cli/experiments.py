@@ -202,10 +202,10 @@ def compare(
 
 def _candidate(name: str) -> Candidate:
     """A model by name, or FILE.py:NAME, an estimator of a file of the user's own."""
+    from luce.experiments import Candidate
     from luce.experiments.estimators import from_file
-    from luce.experiments.models import candidate_of
 
-    return candidate_of(*from_file(name)) if ".py:" in name else candidate_of(name, name)
+    return Candidate.named(*from_file(name)) if ".py:" in name else Candidate.named(name)
 
 
 def _listed(text: str) -> list[str]:

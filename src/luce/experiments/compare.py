@@ -14,6 +14,7 @@ from luce.data.trec import document_names
 from luce.errors import DataError, SettingError
 from luce.experiments.comparison import Failure, JudgedRows, ModelComparison, Outcome
 from luce.experiments.desk import Asked, Desk, Tally, Watch, open_desk
+from luce.experiments.estimators import check_estimator_like
 from luce.experiments.folds import Fold, card, data_fingerprint, together
 from luce.experiments.work import SCORES_ONLY, Bench, Fit, Judge, Setup, Task, Trial, Verdict, is_better
 from luce.metrics.catalog import get
@@ -34,9 +35,12 @@ class Candidate:
     """The complete system behind it, where `name` is another one; or an estimator with fit and predict."""
 
     @classmethod
-    def named(cls, name: str) -> Candidate:
-        """A complete system with its own grid."""
-        return cls(name, settings_grid(name))
+    def named(cls, name: str, model: Any = ...) -> Candidate:
+        """A complete system with its own grid, by its name or another one; or an estimator as it is."""
+        model = name if model is ... else model
+        if isinstance(model, str):
+            return cls(name, settings_grid(model), system=model)
+        return cls(name, {}, system=check_estimator_like(name, model))
 
     def choices(self) -> list[dict[str, Any]]:
         """All settings of the grid, in a fixed order."""
