@@ -64,6 +64,13 @@ def interruptible(report: Report, progress: Progress) -> Iterator[Interruption]:
         signal.signal(signal.SIGINT, before)
 
 
+def interrupted(report: Report, option: str, kept: str | None) -> typer.Exit:
+    """Say what Ctrl-C left and how to go on; `kept` says what there is and where, `option` what would have kept it."""
+    lost = f"Nothing was kept: with {option} FOLDER, the same command goes on from where it was."
+    report.say(f"Interrupted. {lost if kept is None else f'{kept}: the same command goes on from there.'}")
+    return typer.Exit(INTERRUPTED)
+
+
 CONVENTION = "A convention, as ties=stable; may be repeated."
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but the result.")]

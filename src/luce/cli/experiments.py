@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import CONVENTION, INTERRUPTED, Report, SeedOption, settings_from
+from luce.cli.common import CONVENTION, Report, SeedOption, interrupted, settings_from
 from luce.cli.data_options import FoldReading, say_columns
 from luce.cli.options import flag
 from luce.display import duration
@@ -142,13 +142,8 @@ class Running:
             with _watching(report, title) as watch:
                 yield watch
         except KeyboardInterrupt:
-            report.say(
-                "Interrupted. Nothing was kept: with --out FOLDER, the same command goes on from where it was."
-                if self.out is None
-                else f"Interrupted. What was finished is kept in {self.out / 'state'}: the same command goes on from "
-                "there."
-            )
-            raise typer.Exit(INTERRUPTED) from None
+            kept = None if self.out is None else f"What was finished is kept in {self.out / 'state'}"
+            raise interrupted(report, "--out", kept) from None
 
 
 def _tell_folds(report: Report, found: Sequence[Fold]) -> None:
