@@ -9,7 +9,6 @@ iterations as the other folds ask for, since those that suit it best would flatt
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -17,7 +16,7 @@ from sklearn.base import clone
 
 from luce.auto.crossfit import deal, informative
 from luce.blending import can_join, joined_models
-from luce.checks import whole
+from luce.checks import generator, whole
 from luce.data.groups import Groups
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.metrics.evaluate import evaluate_rows
@@ -50,7 +49,7 @@ def cross_fit(
     if ranker.checkpoint is not None or ranker.warm_start:
         what = "checkpoint" if ranker.checkpoint is not None else "warm_start"
         raise SettingError(f"{what} is for one fit, and cross-fitting makes several; leave it out.")
-    seed = int(np.random.default_rng(_seed(ranker)).integers(2**31))
+    seed = int(generator(ranker.random_state).integers(2**31))
     fits: list[Ranker] = []
     scores: list[FloatArray] = []
     sizes: list[int] = []
@@ -70,11 +69,6 @@ def cross_fit(
         scores.append(found)
     held_out = np.reshape(sizes, (seeds, folds))
     return _noted(*_whole(ranker, fits, data, seed), fits, np.mean(scores, axis=0), data, held_out)
-
-
-def _seed(ranker: Ranker) -> Any:
-    state = ranker.random_state
-    return state.randint(2**31) if isinstance(state, np.random.RandomState) else state
 
 
 def _iterations(fit: Ranker) -> int | None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from functools import cache
 from inspect import getdoc, getmro, signature
@@ -173,7 +173,8 @@ class Spec:
         usual = _defaults(kind)
         own = {name: value for name, value in self.settings.items() if not _same(value, usual.get(name, MISSING))}
         name = vars(type(self)).get("name", type(self).__name__)
-        return f"{name if isinstance(name, str) else type(self).__name__}({_listed(own)})"
+        listed = ", ".join(f"{key}={value!r}" for key, value in own.items())
+        return f"{name if isinstance(name, str) else type(self).__name__}({listed})"
 
 
 @cache
@@ -182,16 +183,9 @@ def _defaults(cls: Any) -> dict[str, Any]:
     return {parameter.name: parameter.default for parameter in signature(cls).parameters.values()}
 
 
-def _listed(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in values.items())
-
-
-def _usual(declared: Any) -> Any:
-    return declared.default if declared.default_factory is MISSING else declared.default_factory()
-
-
 def _is_usual(spec: Any, declared: Any) -> bool:
-    return _same(getattr(spec, declared.name), _usual(declared))
+    usual = declared.default if declared.default_factory is MISSING else declared.default_factory()
+    return _same(getattr(spec, declared.name), usual)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -234,7 +234,8 @@ def test_the_higher_score_has_the_greater_chance(source, name):
     """A model of partitions, one of pairs and one of orders; each pair both ways round."""
     ranker = source.rankers[source.pool.models.index(name)][0]
     first, second, rng = np.array([0, 1]), np.array([1, 0]), np.random.default_rng(0)
-    tie, before, after = panels._chances(ranker, np.array([2.0, 0.0]), first, second, rng)
+    chances = panels.pair_probabilities(ranker.trained_loss, np.array([2.0, 0.0]), rng, panels.DRAWS, ranker.sizes_)
+    tie, before, after = chances.tie[first, second], chances.before[first, second], chances.before[second, first]
     assert before[0] > 0.5 > before[1]
     np.testing.assert_allclose(before, after[::-1], rtol=1e-12)
     np.testing.assert_allclose(tie + before + after, 1.0)

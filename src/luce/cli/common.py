@@ -64,6 +64,13 @@ def interruptible(report: Report, progress: Progress) -> Iterator[Interruption]:
         signal.signal(signal.SIGINT, before)
 
 
+def interrupted(report: Report, option: str, kept: str | None) -> typer.Exit:
+    """Say what Ctrl-C left and how to go on; `kept` says what there is and where, `option` what would have kept it."""
+    lost = f"Nothing was kept: with {option} FOLDER, the same command goes on from where it was."
+    report.say(f"Interrupted. {lost if kept is None else f'{kept}: the same command goes on from there.'}")
+    return typer.Exit(INTERRUPTED)
+
+
 CONVENTION = "A convention, as ties=stable; may be repeated."
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but the result.")]
@@ -188,6 +195,13 @@ def check_unused(context: typer.Context, names: Iterable[str], why: str) -> None
         source = context.get_parameter_source(parameter.name or "")
         if parameter.name in names and source is not None and source.name == "COMMANDLINE":
             raise SettingError(f"{parameter.opts[0]} {why}; leave it out.")
+
+
+def refuse_two(name: str, given: Any, others: Mapping[str, Any]) -> None:
+    """Refuse an option beside others that it excludes; what is None, empty or False was not given."""
+    other = next((other for other, value in others.items() if value), None)
+    if given and other is not None:
+        raise SettingError(f"--{name} and --{other} were given; give one of them.")
 
 
 def table(title: str | None, header: list[str], rows: list[list[Any]], decimals: int = 4) -> Sheet:

@@ -156,6 +156,16 @@ class _Measures:
         return found
 
 
+@dataclass(frozen=True)
+class _More:
+    """Options: what is written and compared, and where."""
+
+    per_query: Path | None = flag(None, "Write a CSV with the rows query, metric, value.")
+    compare: list[Path] | None = flag(None, "Another model (.luce), scores or run, for a paired test; may be repeated.")
+    dask: DaskOption = None
+    seed: SeedOption = 0
+
+
 def evaluate(
     *,
     data: list[str] | None = typer.Argument(
@@ -166,12 +176,7 @@ def evaluate(
     rankings: _Rankings,
     measures: _Measures,
     clicking: ClickLogOptions,
-    per_query: Path | None = typer.Option(None, help="Write a CSV with the rows query, metric, value."),
-    compare: list[Path] | None = typer.Option(
-        None, help="Another model (.luce), scores or run, for a paired test; may be repeated."
-    ),
-    dask: DaskOption = None,
-    seed: SeedOption = 0,
+    more: _More,
     reading: Reading,
     report: Report,
 ) -> None:
@@ -180,22 +185,22 @@ def evaluate(
     clicking.check(bool(rankings.orders or rankings.comparisons))
     if clicking.clicks is not None:
         stray = replace(rankings, model=None) != _Rankings() or replace(measures, metrics=None) != _Measures()
-        if dask is not None or compare or per_query is not None or not data or stray:
+        if replace(more, seed=0) != _More() or not data or stray:
             raise SettingError("--clicks goes with DATA, --model and --metrics alone; leave the other options out.")
         evaluate_clicks(one_file(data), rankings.model, clicking, measures.metrics, reading.given(), report)
         return
     wanted = measures.wanted(rankings)
+    others, per_query = more.compare or [], more.per_query
     check_outputs(per_query)
-    others = compare or []
     judging = _Judging(data or [], rankings, wanted, reading.given(), report, clicking.missing_documents)
-    found = judging.here(others) if dask is None else judging.there(dask, others)
+    found = judging.here(others) if more.dask is None else judging.there(more.dask, others)
     result, rivals = found[0], dict(zip(map(str, others), found[1:], strict=True))
     if per_query is not None:
         from luce.data.text_files import write_csv
 
         write_csv(per_query, ("query", "metric", "value"), result.rows)
         report.say(f"Wrote {per_query}.")
-    comparisons = _compare(result, rivals, seed)
+    comparisons = _compare(result, rivals, more.seed)
     machine = {
         **result.as_dict(),
         "conventions": measures.conventions().__dict__,

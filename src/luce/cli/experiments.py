@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import CONVENTION, INTERRUPTED, Report, SeedOption, settings_from
+from luce.cli.common import CONVENTION, Report, SeedOption, interrupted, settings_from
 from luce.cli.data_options import FoldReading, say_columns
 from luce.cli.options import flag
 from luce.display import duration
@@ -142,13 +142,8 @@ class Running:
             with _watching(report, title) as watch:
                 yield watch
         except KeyboardInterrupt:
-            report.say(
-                "Interrupted. Nothing was kept: with --out FOLDER, the same command goes on from where it was."
-                if self.out is None
-                else f"Interrupted. What was finished is kept in {self.out / 'state'}: the same command goes on from "
-                "there."
-            )
-            raise typer.Exit(INTERRUPTED) from None
+            kept = None if self.out is None else f"What was finished is kept in {self.out / 'state'}"
+            raise interrupted(report, "--out", kept) from None
 
 
 def _tell_folds(report: Report, found: Sequence[Fold]) -> None:
@@ -158,18 +153,23 @@ def _tell_folds(report: Report, found: Sequence[Fold]) -> None:
     say_columns(report, found[0].load)
 
 
+@dataclass(frozen=True)
+class _Compared:
+    """Options: what is compared, and by what."""
+
+    models: str = flag(
+        MISSING, "Names of models, comma-separated (`luce info --models` lists them), or FILE.py:NAME of your own."
+    )
+    metrics: str = flag("ndcg@10,ndcg@1,map", "Metrics to report, the first one leads.")
+    tune_on: str = flag("ndcg@10", "Metric on validation data that chooses the settings.")
+    baseline: str | None = flag(None, "A model of the list to test all others against, beside the best one.")
+    folds: int = flag(5, "Number of folds, for a single file.")
+
+
 def compare(
     *,
     data: Path = typer.Argument(..., help="A folder with Fold1..5 or train/vali/test files, or one file."),
-    models: str = typer.Option(
-        ..., help="Names of models, comma-separated (`luce info --models` lists them), or FILE.py:NAME of your own."
-    ),
-    metrics: str = typer.Option("ndcg@10,ndcg@1,map", help="Metrics to report, the first one leads."),
-    tune_on: str = typer.Option("ndcg@10", help="Metric on validation data that chooses the settings."),
-    baseline: str | None = typer.Option(
-        None, help="A model of the list to test all others against, beside the best one."
-    ),
-    folds: int = typer.Option(5, help="Number of folds, for a single file."),
+    compared: _Compared,
     running: Running,
     read: FoldReading,
     report: Report,
@@ -179,16 +179,17 @@ def compare(
     from luce.experiments import find_folds
     from luce.experiments.run_folder import write_results
 
-    candidates = [_candidate(name) for name in _listed(models)]
+    candidates, baseline = [_candidate(name) for name in _listed(compared.models)], compared.baseline
     if running.jobs is None and any(not isinstance(c.system or c.name, str) for c in candidates):
         running = replace(running, jobs=1)  # an object of a file of the user's own need not reach other processes
     if baseline is not None and baseline not in [candidate.name for candidate in candidates]:
-        raise SettingError(f"The baseline {baseline!r} is not among the models; give one of {models}.")
+        raise SettingError(f"The baseline {baseline!r} is not among the models; give one of {compared.models}.")
     settings = running.settings(data, read.given())
-    found = find_folds(data, folds=folds, seed=running.seed, **read.given())
+    found = find_folds(data, folds=compared.folds, seed=running.seed, **read.given())
     _tell_folds(report, found)
     with running.watched(report, f"Comparing on {data.name}") as watch:
-        result = run(found, candidates, _listed(metrics), tune_on=tune_on, watch=watch, **settings)
+        measured = _listed(compared.metrics)
+        result = run(found, candidates, measured, tune_on=compared.tune_on, watch=watch, **settings)
     if running.out is not None:
         _tell_written(report, write_results(result, running.out, baseline=baseline))
     _show_comparison(report, result, baseline)
@@ -196,10 +197,10 @@ def compare(
 
 def _candidate(name: str) -> Candidate:
     """A model by name, or FILE.py:NAME, an estimator of a file of the user's own."""
+    from luce.experiments import Candidate
     from luce.experiments.estimators import from_file
-    from luce.experiments.models import candidate_of
 
-    return candidate_of(*from_file(name)) if ".py:" in name else candidate_of(name, name)
+    return Candidate.named(*from_file(name)) if ".py:" in name else Candidate.named(name)
 
 
 def _listed(text: str) -> list[str]:
@@ -233,16 +234,19 @@ class _Searching:
     metric: str = flag("ndcg@10", "Metric on validation data.")
 
 
+@dataclass(frozen=True)
+class _Tuned:
+    """Options: what is tuned."""
+
+    model: str | None = flag(None, "Name of the model; `luce info --models` lists them.", show_default=False)
+    surrogate: bool = flag(False, "Instead: the weights of `ndcg_mix`, the best surrogate of NDCG.", "--surrogate")
+    valid: Path | None = flag(None, "Validation data, for a single training file.")
+
+
 def tune(
     *,
     data: Path = typer.Argument(..., help="A training file, or a folder with train and vali files or Fold1..5."),
-    model: str | None = typer.Option(
-        None, help="Name of the model; `luce info --models` lists them.", show_default=False
-    ),
-    surrogate: bool = typer.Option(
-        False, "--surrogate", help="Instead: the weights of `ndcg_mix`, the best surrogate of NDCG."
-    ),
-    valid: Path | None = typer.Option(None, help="Validation data, for a single training file."),
+    tuned: _Tuned,
     searching: _Searching,
     running: Running,
     read: FoldReading,
@@ -255,14 +259,15 @@ def tune(
     from luce.experiments.spaces import space_of, without
     from luce.systems import model as complete
 
-    if surrogate == (model is not None):
+    model = tuned.model
+    if tuned.surrogate == (model is not None):
         raise SettingError("Give --model NAME for its settings, or --surrogate for the best surrogate, one of the two.")
     fixed = _nested(settings_from(searching.fix))
     space = {} if model is None else without(space_of(model), fixed)
     if model is not None:
         complete(model, **fixed).parts()  # what the model does not take is refused before any fit
     settings = running.settings(data, read.given())
-    found = find_splits(data, valid=valid, seed=running.seed, **read.given())
+    found = find_splits(data, valid=tuned.valid, seed=running.seed, **read.given())
     _tell_folds(report, found)
     if model is None:
         _tune_surrogate(report, found, searching, running, fixed)

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import wraps
 from importlib.util import find_spec
@@ -123,21 +124,11 @@ def _parameters(group: Any, shown: Shown) -> list[Parameter]:
         elif get_origin(hint) is Annotated:
             hint, option = get_args(hint)[:2]
         if option is not None:
-            hint = Annotated[hint, typer.Option(*_names(option), **_details(option), rich_help_panel=panel)]
+            option = copy(option)
+            option.rich_help_panel = panel
+            hint = Annotated[hint, option]
         made.append(Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint))
     return made
-
-
-def _names(option: Any) -> tuple[str, ...]:
-    """The names of an option; Typer keeps the first one where a default would stand."""
-    first = (option.default,) if isinstance(option.default, str) else ()
-    return (*first, *(option.param_decls or ()))
-
-
-def _details(option: Any) -> dict[str, Any]:
-    """What an option was made with beside its names."""
-    known = ("help", "min", "max", "show_default", "callback", "is_eager", "metavar", "hidden")
-    return {name: getattr(option, name) for name in known}
 
 
 def typed(hint: Any) -> Any:

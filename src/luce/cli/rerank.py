@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import Report, SeedOption, check_outputs, check_unused, settings_from
+from luce.cli.common import Report, SeedOption, check_outputs, check_unused, refuse_two, settings_from
 from luce.cli.data_options import Reading, check_predictions, is_model, read_matching, say_columns, write_scores
 from luce.cli.options import flag
 from luce.errors import DataError, SettingError
@@ -44,8 +44,7 @@ class _Learning:
         from luce.ranker.parts import inner
 
         settings, greedy = settings_from(self.setting), self.greedy or self.mmr
-        if self.greedy and self.mmr:
-            raise SettingError("--greedy and --mmr were given; give one of them.")
+        refuse_two("greedy", self.greedy, {"mmr": self.mmr})
         if greedy and self.loss is not None:
             raise SettingError(
                 f"--loss {self.loss}: the greedy reranker learns from subtopics, not by a loss; leave it out."
@@ -73,6 +72,17 @@ class _Beside:
     subtopics: Path | None = flag(None, "query, document, subtopic (CSV, Parquet), or TREC diversity judgements.")
 
 
+@dataclass(frozen=True)
+class _Files:
+    """Options: the reranker, which is trained or applied, and what it writes."""
+
+    save: Path | None = flag(None, "Train a reranker and write it to this file.")
+    model: Path | None = flag(None, "Apply this reranker.")
+    out: Path | None = flag(None, "With --model: where to write (default: standard output).", "--out", "-o")
+    format: str = flag("trec", "With --model: trec, scores or csv.")
+    seed: SeedOption = 0
+
+
 def rerank(
     *,
     context: typer.Context,
@@ -80,32 +90,27 @@ def rerank(
         ..., help="Base scores: a TREC run, scores or CSV as luce predict writes them, a model, or model:NAME to train."
     ),
     data: Path = typer.Argument(..., help="The documents that the base scores, with their features."),
-    save: Path | None = typer.Option(None, help="Train a reranker and write it to this file."),
-    model: Path | None = typer.Option(None, help="Apply this reranker."),
-    out: Path | None = typer.Option(
-        None, "--out", "-o", help="With --model: where to write (default: standard output)."
-    ),
-    format: str = typer.Option("trec", help="With --model: trec, scores or csv."),
+    files: _Files,
     beside: _Beside,
     learning: _Learning,
-    seed: SeedOption = 0,
     reading: Reading,
     report: Report,
 ) -> None:
     """Train a reranker on top of base scores (--save), or apply one (--model)."""
+    save, model = files.save, files.model
     if (save is None) == (model is None):
         raise SettingError("Give --save FILE to train a reranker, or --model FILE to apply one: exactly one of them.")
     sources = _Sources(report, reading.given(), beside, learning.qrels)
     if model is not None:
         training = [*_Learning.__dataclass_fields__, "seed"]
         check_unused(context, training, "is for training, and --model applies a reranker")
-        check_predictions(out, format)
+        check_predictions(files.out, files.format)
         groups, scores = _applied(model, base, data, sources)
-        write_scores(report, out, groups, scores, format, tag="luce-rerank")
+        write_scores(report, files.out, groups, scores, files.format, tag="luce-rerank")
         return
     check_unused(context, ["out", "format"], "is for the ranking of --model, and a trained reranker goes to --save")
     check_outputs(save)
-    ranker = learning.ranker(seed)
+    ranker = learning.ranker(files.seed)
     groups, base_scores = _train(ranker, base, data, learning, sources)
     assert save is not None
     ranker.save(save)

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from luce.cli.common import Report, SeedOption, check_ending, check_unused
+from luce.cli.common import Report, SeedOption, check_ending, check_unused, refuse_two
 from luce.cli.data_options import JudgedReading, size_of
 from luce.cli.options import OUTPUTS, Commands, Sectioned, flag, prepared
 from luce.errors import SettingError
@@ -224,8 +224,7 @@ def simulate_clicks(
     for name, number in (("sessions", given.sessions), ("impressions", given.impressions)):
         if number is not None and number < 1:
             raise SettingError(f"{name} is {number}; it must be at least 1.")
-    if given.sessions is not None and given.impressions is not None:
-        raise SettingError("--sessions and --impressions were given; give one of them.")
+    refuse_two("sessions", given.sessions, {"impressions": given.impressions})
     if given.ranker and given.weak_share is not None:
         raise SettingError("--weak-share is for the weak rankers, which --ranker replaces; give one of them.")
     attraction(np.zeros(1), given.noise)

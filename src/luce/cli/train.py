@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from luce.cli.click_options import ClickOptions, with_click_loss
-from luce.cli.common import INTERRUPTED, Report, SeedOption, interruptible
+from luce.cli.common import INTERRUPTED, Report, SeedOption, interrupted, interruptible
 from luce.cli.data_options import DaskOption, JudgedReading, on_cluster, one_file, read_matching, say_columns
 from luce.cli.train_options import Details, Fitting, Stated, Validation, What
 from luce.errors import DataError, SettingError
@@ -175,13 +175,9 @@ class _Job:
             with self.report.progress(self.title, names) as shown, interruptible(self.report, shown) as watched:
                 yield watched.tell
         except KeyboardInterrupt:
-            kept = self.ranker.checkpoint
-            self.report.say(
-                "Interrupted. Nothing was kept: with --checkpoint FOLDER, the same command goes on from where it was."
-                if kept is None
-                else f"Interrupted. The last checkpoint is kept in {kept}: the same command goes on from there."
-            )
-            raise typer.Exit(INTERRUPTED) from None
+            folder = self.ranker.checkpoint
+            kept = None if folder is None else f"The last checkpoint is kept in {folder}"
+            raise interrupted(self.report, "--checkpoint", kept) from None
         if watched.asked:
             self.stopped.append(watched.rounds)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from luce.cli.common import settings_from
+from luce.cli.common import refuse_two, settings_from
 from luce.cli.options import flag
 from luce.errors import SettingError
 
@@ -90,19 +90,15 @@ class Stated:
 
     def check(self, held: Validation) -> None:
         """Refuse options that exclude each other, and a share that is none."""
-        kinds = self.kinds
         if held.hold_out is not None and not 0.0 < held.hold_out < 1.0:
             raise SettingError(f"The share to hold out is {held.hold_out}; it must lie between 0 and 1, as in 0.2.")
-        beside = [*held.given, *kinds]
-        if held.hold_out is not None and len(beside) > 1:
-            other = next(name for name in beside if name != "hold-out")
-            raise SettingError(f"--hold-out and --{other} were given; give one of them.")
-        if held.valid_orders and held.valid_comparisons:
-            raise SettingError("--valid-orders and --valid-comparisons were given; give one of them.")
-        if held.folds is not None and beside:
-            raise SettingError(f"--folds and --{beside[0]} were given; give one of them.")
-        if len(kinds) > 1:
-            raise SettingError(f"--{kinds[0]} and --{kinds[1]} were given; give one of them.")
+        kinds, judged = dict.fromkeys(self.kinds, True), held.given
+        share = judged.pop("hold-out", None)
+        refuse_two("hold-out", share, judged | kinds)
+        refuse_two("valid-orders", held.valid_orders, {"valid-comparisons": held.valid_comparisons})
+        refuse_two("folds", held.folds, judged | {"hold-out": share} | kinds)
+        for name in self.kinds[:1]:
+            refuse_two(name, True, dict.fromkeys(self.kinds[1:], True))
         if self.comparison_weight != 1.0 and not (self.comparisons or self.orders):
             raise SettingError(
                 "--comparison-weight goes with --comparisons or --orders; for clicks there is --clicks-weight."

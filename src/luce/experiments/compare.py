@@ -13,13 +13,11 @@ import numpy as np
 from luce.data.trec import document_names
 from luce.errors import DataError, SettingError
 from luce.experiments.comparison import Failure, JudgedRows, ModelComparison, Outcome
-from luce.experiments.desk import Asked, Desk, Tally, Watch
+from luce.experiments.desk import Asked, Desk, Tally, Watch, open_desk
+from luce.experiments.estimators import check_estimator_like
 from luce.experiments.folds import Fold, card, data_fingerprint, together
-from luce.experiments.pool import Pool
-from luce.experiments.state import State
 from luce.experiments.work import SCORES_ONLY, Bench, Fit, Judge, Setup, Task, Trial, Verdict, is_better
 from luce.metrics.catalog import get
-from luce.storage import make_folder
 from luce.systems import settings_grid
 
 Report = Callable[[str, str, str], None]
@@ -37,9 +35,12 @@ class Candidate:
     """The complete system behind it, where `name` is another one; or an estimator with fit and predict."""
 
     @classmethod
-    def named(cls, name: str) -> Candidate:
-        """A complete system with its own grid."""
-        return cls(name, settings_grid(name))
+    def named(cls, name: str, model: Any = ...) -> Candidate:
+        """A complete system with its own grid, by its name or another one; or an estimator as it is."""
+        model = name if model is ... else model
+        if isinstance(model, str):
+            return cls(name, settings_grid(model), system=model)
+        return cls(name, {}, system=check_estimator_like(name, model))
 
     def choices(self) -> list[dict[str, Any]]:
         """All settings of the grid, in a fixed order."""
@@ -87,9 +88,11 @@ def compare(
         "fixed": {c.name: dict(c.settings) for c in candidates},
         **(notes or {}),
     }
-    state = State(None if out is None else make_folder(Path(out)) / "state", _problem(settings, prints))
-    with Pool(bench, jobs) as pool:
-        contest = _Contest(Desk(setup, state, pool, _watched(report, settings["grids"], watch)), candidates, tests)
+    # Models and metrics may be added later.
+    shared = {name: settings[name] for name in ("folds", "tune_on", "seed", "conventions")}
+    told = _watched(report, settings["grids"], watch)
+    with open_desk(bench, shared, prints, out, jobs, told) as desk:
+        contest = _Contest(desk, candidates, tests)
         contest.run()
     return ModelComparison(contest.outcomes(), wanted, settings, contest.failures(), cards, tests)
 
@@ -123,14 +126,6 @@ def _checked(candidates: Sequence[Candidate], metrics: Sequence[str]) -> list[st
     return wanted
 
 
-def _problem(settings: Mapping[str, Any], prints: list[list[str]]) -> dict[str, Any]:
-    """What all finished work depends on; models and metrics may be added later."""
-    from luce import __version__
-
-    shared = {name: settings[name] for name in ("folds", "tune_on", "seed", "conventions")}
-    return {"luce": __version__, **shared, "data": prints}
-
-
 def _survey(bench: Bench) -> tuple[dict[str, Any], dict[str, JudgedRows], list[list[str]]]:
     """Look at all folds before any work: cards, test rows, fingerprints; test parts must not share queries."""
     cards: dict[str, Any] = {"folds": {}}
@@ -155,13 +150,10 @@ def _survey(bench: Bench) -> tuple[dict[str, Any], dict[str, JudgedRows], list[l
         tests[fold.name] = JudgedRows(parts[2].offsets, ids, document_names(parts[2]), parts[2].y)
         prints.append([data_fingerprint(part) for part in parts])
     counted = list(cards["folds"].values())
+    covers, covered = f"the test parts of {len(counted)} folds", [parts["test"] for parts in counted]
     if len(counted) == 1:
-        cards["overall"] = {"covers": "train, valid and test", **together(list(counted[0].values()))}
-    else:
-        cards["overall"] = {
-            "covers": f"the test parts of {len(counted)} folds",
-            **together([parts["test"] for parts in counted]),
-        }
+        covers, covered = "train, valid and test", list(counted[0].values())
+    cards["overall"] = {"covers": covers, **together(covered)}
     return cards, tests, prints
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from luce.experiments.pool import Pool
 from luce.experiments.state import State
-from luce.experiments.work import Failed, Fit, Result, Setup, Task, Trial, Verdict, is_better
+from luce.experiments.work import Bench, Failed, Fit, Result, Setup, Task, Trial, Verdict, is_better
+from luce.storage import make_folder
 
 
 @dataclass
@@ -84,6 +87,19 @@ class Tally:
 
 Watch = Callable[[Tally, str, str, Any], None]
 """Told of (tally, model, fold, result): None at the start of a fit, then its result, last the outcome of the fold."""
+
+
+@contextmanager
+def open_desk(
+    bench: Bench, shared: Mapping[str, Any], data: Any, out: str | Path | None, jobs: int | None, watch: Watch | None
+) -> Iterator[Desk]:
+    """The desk of an experiment whose work depends on `shared` settings and on `data`; it is kept in a folder `out`."""
+    from luce import __version__
+
+    folder = None if out is None else make_folder(Path(out)) / "state"
+    state = State(folder, {"luce": __version__, **shared, "data": data})
+    with Pool(bench, jobs) as pool:
+        yield Desk(bench.setup, state, pool, watch)
 
 
 class Asked(NamedTuple):

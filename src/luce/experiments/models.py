@@ -12,10 +12,8 @@ from luce.errors import DataError, LuceWarning, SettingError
 from luce.experiments.compare import Candidate
 from luce.experiments.compare import compare as run
 from luce.experiments.comparison import ModelComparison
-from luce.experiments.estimators import check_estimator_like
 from luce.experiments.folds import Fold, find_folds, grouped_folds
 from luce.experiments.run_folder import write_results
-from luce.systems import settings_grid
 
 
 def compare(
@@ -56,16 +54,9 @@ def compare(
         split = grouped_folds(data, folds, seed)
     else:
         split = find_folds(data, folds=folds, seed=seed) if isinstance(data, str | Path) else list(data)
-    result = run(split, [candidate_of(*pair) for pair in named.items()], metrics, seed=seed, out=out, **settings)
+    result = run(split, [Candidate.named(*pair) for pair in named.items()], metrics, seed=seed, out=out, **settings)
     for name, error in result.failed.items():
         warnings.warn(f"The model {name!r} failed and is left out: {error}", LuceWarning, stacklevel=2)
     if out is not None:
         write_results(result, out)
     return result
-
-
-def candidate_of(name: str, model: Any) -> Candidate:
-    """A model of a comparison: a complete system with its grid, or an estimator as it is."""
-    if isinstance(model, str):
-        return Candidate(name, settings_grid(model), system=model)
-    return Candidate(name, {}, system=check_estimator_like(name, model))

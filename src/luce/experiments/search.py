@@ -16,12 +16,10 @@ import pyarrow.parquet as pq
 
 from luce.data.readers.detect import data_format
 from luce.errors import LuceError, SettingError
-from luce.experiments.desk import Asked, Desk, Watch
+from luce.experiments.desk import Asked, Desk, Watch, open_desk
 from luce.experiments.folds import FileParts, Fold, card, data_fingerprint
-from luce.experiments.pool import Pool
 from luce.experiments.run_folder import model_place, write_record
 from luce.experiments.spaces import Space, draw, space_of
-from luce.experiments.state import State
 from luce.experiments.work import Bench, Failed, Fit, Setup, Trial, Verdict
 from luce.metrics.catalog import get
 from luce.ranker import Ranker
@@ -129,14 +127,29 @@ def tune(
     chosen_space = space_of(model) if space is None else dict(space)
     bench = Bench(setup)
     cards = {f.name: _survey(bench, number) for number, f in enumerate(folds)}
-    problem, settings = _described(setup, model, chosen_space, fixed or {}, cards)
-    settings |= {"trials": trials, "search": search, "eta": eta, **(notes or {})}
-    state = State(None if out is None else make_folder(Path(out)) / "state", problem)
+    shared = {
+        "folds": [fold.name for fold in folds],
+        "model": model,
+        "metric": setup.tune_on,
+        "seed": seed,
+        "conventions": dict(conventions),
+    }
+    settings = {
+        **shared,
+        "notes": sorted({fold.note for fold in folds if fold.note}),
+        "space": {name: str(dimension) for name, dimension in chosen_space.items()},
+        "fixed": dict(fixed or {}),
+        "trials": trials,
+        "search": search,
+        "eta": eta,
+        **(notes or {}),
+    }
+    data = [[part["digest"] for part in parts.values()] for parts in cards.values()]
     fewest = min(parts["train"]["queries"] for parts in cards.values())
     plan = rungs(trials, eta, fewest) if search == "halving" else [(trials, 1.0)]
     drawn = [{**(fixed or {}), **draw(chosen_space, seed, number)} for number in range(trials)]
-    with Pool(bench, jobs) as pool:
-        found = _Search(Desk(setup, state, pool, watch), model, drawn).run(plan)
+    with open_desk(bench, shared, data, out, jobs, watch) as desk:
+        found = _Search(desk, model, drawn).run(plan)
     return Tuning(model, *found, settings, cards)
 
 
@@ -158,25 +171,6 @@ def _survey(bench: Bench, fold: int) -> dict[str, Any]:
     train, valid, _ = bench.parts(fold)
     parts = {"train": train, "valid": valid}
     return {name: {**card(part), "digest": data_fingerprint(part)} for name, part in parts.items()}
-
-
-def _described(
-    setup: Setup, model: str, space: Space, fixed: Mapping[str, Any], cards: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What all finished fits depend on, and what the results say of the search."""
-    from luce import __version__
-
-    shared = {
-        "folds": [fold.name for fold in setup.folds],
-        "model": model,
-        "metric": setup.tune_on,
-        "seed": setup.seed,
-        "conventions": dict(setup.conventions),
-    }
-    data = [[parts[name]["digest"] for name in ("train", "valid")] for parts in cards.values()]
-    notes = sorted({fold.note for fold in setup.folds if fold.note})
-    more = {"notes": notes, "space": {k: str(v) for k, v in space.items()}, "fixed": dict(fixed)}
-    return {"luce": __version__, **shared, "data": data}, {**shared, **more}
 
 
 def _ranked(attempts: Sequence[Attempt], metric: str) -> list[Attempt]:

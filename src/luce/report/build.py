@@ -29,13 +29,7 @@ from luce.report.panels import (
     spread,
     why_no_probabilities,
 )
-from luce.report.pool import (
-    Blobs,
-    Pool,
-    ReportedRun,
-    judged_features,
-    read_reported_run,
-)
+from luce.report.pool import Blobs, Pool, ReportedRun, judged_features, read_reported_run
 from luce.result import plain
 from luce.storage import atomic_write, check_output
 from luce.types import Progress

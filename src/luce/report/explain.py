@@ -19,18 +19,14 @@ from numpy.typing import NDArray
 
 from luce.base import ColumnBase, RankerBase
 from luce.ranker import Ranker
-from luce.report.panels import Shown, shown_documents
-from luce.report.pool import (
-    Blobs,
-    Pool,
-    pack,
-)
+from luce.report.panels import packed_places, shown_documents
+from luce.report.pool import Blobs, Pool, pack
 from luce.scorers.blend import FittedBlend
 from luce.scorers.linear import FittedLinear
 from luce.scorers.second_order import FittedSecondOrder
 from luce.scorers.stumps import FittedStumps
 from luce.scorers.trees import FittedTrees
-from luce.types import FloatArray, IntArray
+from luce.types import FloatArray
 
 DEPTHS = (20, 15, 10, 7, 5, 3)
 MOST_MODEL_BYTES = 1_500_000
@@ -157,15 +153,9 @@ def pack_features(pool: Pool, X: NDArray[np.float32], names: tuple[str, ...], bl
     """The features of the documents that can be explained, exact; as many documents as there is room left for."""
     sample = X[:: max(1, len(X) // 2000)]
     a_row = max(1.0, len(zlib.compress(pack({"x": sample.T})[1], 6)) / len(sample))
-    shown: Shown = shown_documents(pool, DEPTHS, 0.95 * blobs.room / a_row)
-    rows: IntArray = shown.rows
-    sizes = np.bincount(pool.query[rows], minlength=pool.n_queries)
-    arrays: dict[str, NDArray[Any]] = {
-        "starts": np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32),
-        "place": np.minimum(rows - pool.offsets[pool.query[rows]], 65535).astype(np.uint16),
-        # Feature by feature: the values of one feature are alike and compress together.
-        "x": np.ascontiguousarray(X[rows].T),
-    }
+    shown = shown_documents(pool, DEPTHS, 0.95 * blobs.room / a_row)
+    # Feature by feature: the values of one feature are alike and compress together.
+    arrays = {**packed_places(pool, shown), "x": np.ascontiguousarray(X[shown.rows].T)}
     return {
         "depth": shown.depth,
         "queries": len(shown.queries),

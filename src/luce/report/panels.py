@@ -327,6 +327,14 @@ def shown_documents(pool: Pool, depths: tuple[int, ...], most: float) -> Shown:
     return Shown(rows[np.isin(pool.query[rows], kept)], depths[-1], kept)
 
 
+def packed_places(pool: Pool, shown: Shown) -> dict[str, NDArray[Any]]:
+    """Where the documents of every query begin among those that are shown, and the places of these in their query."""
+    query = pool.query[shown.rows]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(query, minlength=pool.n_queries))])
+    place = np.minimum(shown.rows - pool.offsets[query], 65535)
+    return {"starts": starts.astype(np.uint32), "place": place.astype(np.uint16)}
+
+
 def pack_rankings(pool: Pool, blobs: Blobs) -> dict[str, Any]:
     """Ranks, scores (16 bits over the range of a model and fold), grades and names of the documents that are shown."""
     name = sum(map(len, pool.documents)) / len(pool.documents)
@@ -334,12 +342,10 @@ def pack_rankings(pool: Pool, blobs: Blobs) -> dict[str, Any]:
     shown = shown_documents(pool, DEPTHS, min(MOST_BYTES, blobs.room / 2) / a_document)
     rows = shown.rows
     levels, grade = np.unique(pool.grades[rows], return_inverse=True)
-    sizes = np.bincount(pool.query[rows], minlength=pool.n_queries)
     codes, low, step = _quantised(pool, rows)
     arrays: dict[str, NDArray[Any]] = {
-        "starts": np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint32),
+        **packed_places(pool, shown),
         "sizes": np.diff(pool.offsets).astype(np.uint32),
-        "place": np.minimum(rows - pool.offsets[pool.query[rows]], 65535).astype(np.uint16),
         "grade": grade.astype(np.uint16 if len(levels) > 256 else np.uint8),
         "rank": pool.ranks[:, rows],
         "score": codes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -20,28 +20,8 @@ _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plai
 _READS = ("GET", "HEAD", "OPTIONS")
 
 
-class Locked:
-    """An application that answers only requests with `Authorization: Bearer TOKEN`."""
-
-    def __init__(self, app: App, token: str) -> None:
-        self.app, self._expected = app, b"Bearer " + token.encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it with 401."""
-        if scope["type"] == "http" and scope["path"] not in OPEN and not self._knows(scope):
-            message = "This service needs the header `Authorization: Bearer TOKEN` with its token."
-            await _refuse(send, 401, "unauthorized", message, {"www-authenticate": "Bearer"})
-            return
-        await self.app(scope, receive, send)
-
-    def _knows(self, scope: Scope) -> bool:
-        given = _given(scope, b"authorization")
-        # In a time that does not depend on how much of it is right.
-        return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
-
-
-class Addressed:
-    """An application that answers under its names alone, and to no form or script of another site.
+class Admitted:
+    """An application that answers under its names alone, to no form or script of another site, and to who is known.
 
     A browser sends what any page asks for, to this machine and to names that a stranger lets point to it; what it sends
     so tells the name (Host), the page (Origin), and comes as a form unless the service was asked before.
@@ -51,14 +31,17 @@ class Addressed:
     hosts
         Names that a request may be sent to, without a port; "localhost" with all addresses in numbers where
         it is `LOCAL`, and any name where it is None.
+    token
+        What a request must bring as `Authorization: Bearer TOKEN`, unless it is None.
     """
 
-    def __init__(self, app: App, hosts: Sequence[str] | None) -> None:
+    def __init__(self, app: App, hosts: Sequence[str] | None, token: str | None) -> None:
         self.app, self._hosts = app, None if hosts is None else frozenset(map(_name, hosts))
+        self._expected = None if token is None else b"Bearer " + token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer why not."""
-        wrong = self._wrong(scope) if scope["type"] == "http" else None
+        wrong = self._wrong(scope) or self._unknown(scope) if scope["type"] == "http" else None
         if wrong is not None:
             await _refuse(send, *wrong)
             return
@@ -81,6 +64,15 @@ class Addressed:
             what = f"The body is said to be a form or plain text ({kinds[0]}); send it as application/json."
             return 415, "form_body", what
         return None
+
+    def _unknown(self, scope: Scope) -> tuple[int, str, str] | None:
+        if self._expected is None or scope["path"] in OPEN:
+            return None
+        given = _given(scope, b"authorization")
+        # In a time that does not depend on how much of it is right.
+        if len(given) == 1 and hmac.compare_digest(given[0], self._expected):
+            return None
+        return 401, "unauthorized", "This service needs the header `Authorization: Bearer TOKEN` with its token."
 
     def _known(self, name: str) -> bool:
         return self._hosts is None or name in self._hosts or (self._hosts >= frozenset(LOCAL) and _is_address(name))
@@ -114,10 +106,11 @@ def _given(scope: Scope, header: bytes) -> list[bytes]:
     return [value for name, value in scope["headers"] if name == header]
 
 
-async def _refuse(send: Send, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+async def _refuse(send: Send, status: int, code: str, message: str) -> None:
     content = error_body(code, message)
     said = {"content-type": "application/json", "connection": "close", "content-length": str(len(content))}
-    listed = [(name.encode(), value.encode()) for name, value in (said | dict(headers or {})).items()]
+    said |= {"www-authenticate": "Bearer"} if status == 401 else {}
+    listed = [(name.encode(), value.encode()) for name, value in said.items()]
     await send({"type": "http.response.start", "status": status, "headers": listed})
     await send({"type": "http.response.body", "body": content})
 

@@ -28,7 +28,7 @@ from swagger_ui_bundle import swagger_ui_path
 
 from luce import __version__
 from luce.errors import LuceError
-from luce.serve.access import Addressed, Locked
+from luce.serve.access import Admitted
 from luce.serve.answers import RankAnswer, answer
 from luce.serve.bodies import Bodies
 from luce.serve.errors import ErrorAnswer, Refused, error_body
@@ -219,7 +219,7 @@ def create_app(
         _add_pages(app)
     _add_errors(app, "; GET /docs lists what there is" if docs else "")
     app.openapi = lambda: _describe(app)  # type: ignore[method-assign]
-    return Watched(Addressed(app if token is None else Locked(app, token), hosts), service.monitor)
+    return Watched(Admitted(app, hosts, token), service.monitor)
 
 
 def _reload_aside(service: Service) -> None:

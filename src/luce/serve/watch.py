@@ -135,25 +135,40 @@ class Shadow:
             )
         self.served = served
         self.aside = Aside("shadow")
-        self.requests = self.failed = self.first_differs = 0
-        self.overlap = self.correlation = 0.0
+        self._figures = dict.fromkeys(_SHADOWED, 0.0)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """How often, and how far, the two models differ."""
+        return {**self._figures, "left_out": self.aside.left_out}
 
     def add(self, X: NDArray[np.float32], scores: FloatArray) -> None:
         """Compare the rankings of one request, later."""
         self.aside.do(lambda: self._compare(X, scores))
 
     def _compare(self, X: NDArray[np.float32], scores: FloatArray) -> None:
+        figures = self._figures
         try:
             other = self.served.scores(X)
         except LuceError:
-            self.failed += 1
+            figures["failed"] += 1
             return
         ours, theirs = (np.argsort(-s, kind="stable") for s in (scores, other))
         top = min(self._TOP, len(ours))
-        self.requests += 1
-        self.first_differs += int(ours[0] != theirs[0])
-        self.overlap += len(set(ours[:top].tolist()) & set(theirs[:top].tolist())) / top
-        self.correlation += _correlation(ours, theirs)
+        figures["requests"] += 1
+        figures["first_differs"] += int(ours[0] != theirs[0])
+        figures["top_overlap"] += len(set(ours[:top].tolist()) & set(theirs[:top].tolist())) / top
+        figures["rank_correlation"] += _correlation(ours, theirs)
+
+
+_SHADOWED = {
+    "requests": "Requests that the shadow ranked as well.",
+    "failed": "Requests that the shadow could not rank.",
+    "left_out": "Requests that the shadow had no time for.",
+    "first_differs": "Requests whose first document differs.",
+    "top_overlap": "Sum over requests of the share of the first 10 that both have.",
+    "rank_correlation": "Sum over requests of Spearman's correlation of the two rankings.",
+}
 
 
 def _correlation(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
@@ -194,24 +209,8 @@ class Drifts:
             for j in np.flatnonzero(watch.unknown).tolist():
                 unknown.add_metric([name, watch.features[j]], int(watch.unknown[j]))
         yield from (psi, ks, missing, unknown)
-        yield from self._shadowed()
-
-    def _shadowed(self) -> Iterator[Any]:
-        described = {
-            "requests": "Requests that the shadow ranked as well.",
-            "failed": "Requests that the shadow could not rank.",
-            "left_out": "Requests that the shadow had no time for.",
-            "first_differs": "Requests whose first document differs.",
-            "top_overlap": "Sum over requests of the share of the first 10 that both have.",
-            "rank_correlation": "Sum over requests of Spearman's correlation of the two rankings.",
-        }
-        for key, text in described.items():
+        for key, text in _SHADOWED.items():
             family = CounterMetricFamily(f"luce_shadow_{key}", text, labels=["model"])
             for name, shadow in self.shadows.items():
-                values = {
-                    "left_out": shadow.aside.left_out,
-                    "top_overlap": shadow.overlap,
-                    "rank_correlation": shadow.correlation,
-                }
-                family.add_metric([name], values[key] if key in values else getattr(shadow, key))
+                family.add_metric([name], shadow.figures[key])
             yield family
