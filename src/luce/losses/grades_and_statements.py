@@ -10,8 +10,10 @@ from luce.checks import number
 from luce.data.clicks import Clicks
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
+from luce.data.order_files import graded_rows
 from luce.errors import DataError, SettingError
 from luce.losses.base import Loss, Outputs
+from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
 
@@ -34,24 +36,85 @@ class Labelled(NamedTuple):
     clicks: Clicks
 
 
+class JudgedTarget(NamedTuple):
+    """Lists as grades: the prepared target of the loss, and the rows, the bounds, the query and the weight of each."""
+
+    inner: Any
+    rows: IntArray
+    offsets: IntArray
+    queries: IntArray
+    weights: FloatArray
+    data_offsets: IntArray
+
+
+class OnLists(Loss):
+    """A loss of grades on ordered lists: each is a query of its own, graded by position, and counts by its weight."""
+
+    def __init__(self, loss: Loss) -> None:
+        self.loss, self.name = loss, loss.name  # type: ignore[misc]
+
+    @property
+    def parameters(self) -> FloatArray:
+        """Those of the loss."""
+        return self.loss.parameters
+
+    def prepare(self, target: Any, offsets: IntArray) -> JudgedTarget:
+        """The lists, whose last tier has grade 1, the one before it 2, and so on, and what is below a top list 0."""
+        if target.holds_pairs:
+            raise SettingError(
+                f"The loss {self.name!r} learns from rankings; the comparisons hold pairs: use 'ranknet' or 'davidson'."
+            )
+        found = graded_rows(target, offsets)
+        bounds = np.searchsorted(found.queries, np.arange(len(offsets)))
+        inner = self.loss.prepare(found.grades, found.offsets)
+        return JudgedTarget(inner, found.rows, found.offsets, bounds, found.weights, offsets)
+
+    def fill(self, prepared: JudgedTarget, scores: FloatArray, out: Outputs) -> None:
+        """The sum over the lists of every query."""
+        first, last = (int(prepared.queries[q]) for q in out.chunk)
+        here, own = slice(*prepared.offsets[[first, last]]), slice(*prepared.data_offsets[list(out.chunk)])
+        rows, sizes, n = prepared.rows[here], np.diff(prepared.offsets[first : last + 1]), len(prepared.rows)
+        found = np.empty(n)
+        found[here] = scores[rows]
+        inner = Outputs(
+            (first, last),
+            np.empty(last - first),
+            np.empty(n),
+            np.empty(n if len(out.curvature) else 0),
+            np.zeros((last - first, out.d_parameters.shape[1] if out.d_parameters.size else 0)),
+        )
+        if first < last:
+            self.loss.fill(prepared.inner, found, inner)
+        weight, query = (
+            prepared.weights[first:last],
+            query_index(prepared.queries[out.chunk[0] : out.chunk[1] + 1] - first),
+        )
+        out.values[:] = np.bincount(query, weight * inner.values, len(out.values))
+        for by_row, result in ((inner.grad, out.grad), (inner.curvature, out.curvature)):
+            if len(result):
+                times = np.repeat(weight, sizes)
+                result[own] = np.bincount(rows - own.start, times * by_row[here], own.stop - own.start)
+        if out.d_parameters.size:
+            out.d_parameters[:] = 0.0
+            np.add.at(out.d_parameters, query, weight[:, None] * inner.d_parameters)
+
+
 class GradesAndComparisons(Loss):
     """`loss(grades) + weight * loss(comparisons)`, query by query.
 
-    Where the grades say nothing only the comparisons count.
+    Where the grades say nothing only the comparisons count. A loss of grades takes lists as `OnLists`.
     """
 
     name = "joined"
 
     def __init__(self, loss: Loss, weight: float) -> None:
-        if not loss.takes_comparisons:
-            raise SettingError(f"The loss {loss.name!r} cannot use comparisons; 'ranknet' or 'davidson' can.")
         self.loss, self.weight = loss, number("comparison_weight", weight, above=True)
         self.smooth = loss.smooth
 
     @property
     def stated(self) -> Loss:
         """The loss on what is stated beside the grades."""
-        return self.loss
+        return self.loss if self.loss.takes_comparisons else OnLists(self.loss)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -76,7 +139,7 @@ class GradesAndComparisons(Loss):
         """Both targets, each as the loss wants it (no grades where they say nothing), and the query boundaries."""
         labels, comparisons = target
         graded = self.loss.prepare(labels, offsets) if says_something(labels) else None
-        return graded, self.loss.prepare(comparisons, offsets), offsets
+        return graded, self.stated.prepare(comparisons, offsets), offsets
 
     def fill(self, prepared: tuple[Any, Any, IntArray], scores: FloatArray, out: Outputs) -> None:
         """The sum of both parts; only the rows of the chunk are touched, other threads own the others."""

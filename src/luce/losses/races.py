@@ -10,7 +10,7 @@ import numpy as np
 
 from luce.data.comparisons import Comparisons
 from luce.losses.chances import TopKChances, exact_top
-from luce.losses.top_lists import TopLists, from_comparisons
+from luce.losses.top_lists import TopLists, listed
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp
 from luce.numerics.races import chance_of_tier, chances_in_top, room_for_tiers
@@ -47,8 +47,9 @@ def from_lists(name: str, target: Comparisons, offsets: IntArray) -> Races:
     >>> races.order.tolist(), races.starts.tolist()
     ([3, 0, 2, 1, 4], [0, 1, 3, 5])
     """
-    lists = from_comparisons(name, target, offsets, None)
-    return races_of_lists(lists, lists.tops)
+    said = listed(name, target, offsets).closed()
+    weights = np.repeat(said.times, np.diff(said.chains))
+    return Races(*said.as_tiers(), said.by_query, offsets, weights)
 
 
 def races_of_lists(lists: TopLists, tops: IntArray) -> Races:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from luce.checks import is_whole
 from luce.data.comparisons import Comparisons
+from luce.data.statements import Statements
 from luce.errors import RowsError, SettingError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
@@ -131,42 +132,33 @@ def from_comparisons(name: str, target: Comparisons, offsets: IntArray, k: K, ti
     >>> lists.rows.tolist(), lists.tops.tolist()
     ([2, 0, 1, 3], [2])
     """
-    if len(target.wins) or len(target.ties):
-        raise SettingError(f"The loss {name!r} learns from ordered lists; the comparisons hold pairs: use 'ranknet'.")
-    target.check_rows(offsets)
-    cuts, sizes = _by_query(k, len(offsets) - 1), np.diff(offsets)
-    owners = target.list_queries(offsets)
-    rows: list[IntArray] = []
-    same: list[NDArray[np.bool_]] = []
-    tops: list[int] = []
-    by_query = np.argsort(owners, kind="stable")
-    for i in by_query.tolist():
-        span, q = slice(target.order_offsets[i], target.order_offsets[i + 1]), int(owners[i])
-        listed, tied = target.order_rows[span], target.order_tied[span]
-        tops.append(len(listed) if cuts is None else _top_of(listed, tied, int(cuts[q]), q, ties))
-        outside = np.ones(sizes[q] if target.order_is_top[i] else 0, dtype=bool)
-        if len(outside):
-            outside[listed - offsets[q]] = False
-        rows.append(np.concatenate([listed, offsets[q] + np.flatnonzero(outside)]))
-        same.append(np.concatenate([tied, np.zeros(len(rows[-1]) - len(listed), dtype=bool)]))
-    starts = np.cumsum([0, *map(len, rows)]).astype(np.int64)
-    marked = np.concatenate([np.empty(0, dtype=bool), *same])
-    cut, marked = _cut(starts, marked, np.array(tops, dtype=np.int64), ties)
-    queries = np.searchsorted(owners[by_query], np.arange(len(offsets))).astype(np.int64)
-    listed = np.concatenate([np.empty(0, dtype=np.int64), *rows])
-    return TopLists(listed, starts, cut, queries, offsets, marked, target.list_weight[by_query])
-
-
-def _top_of(listed: IntArray, tied: NDArray[np.bool_], k: int, q: int, ties: str) -> int:
-    """How many of a list of query q are T, before ties at the cut are looked at: all of a list that is shorter."""
-    if ties == "error" and k < len(listed) and tied[k]:
+    said = listed(name, target, offsets)
+    closed, names = said.closed(), np.diff(said.by_chain)
+    starts, cuts = closed.by_chain, _by_query(k, len(offsets) - 1)
+    place = np.arange(len(closed.rows)) - np.repeat(starts[:-1], np.diff(starts))
+    tied = place < np.repeat(names, np.diff(starts))
+    tied[closed.tiers[:-1]] = False
+    owner = query_index(said.by_query)
+    tops = names if cuts is None else np.minimum(names, cuts[owner])
+    at = starts[:-1] + tops
+    split = np.flatnonzero(np.append(tied, False)[at] & (tops < names))
+    if ties == "error" and len(split):
+        first = int(split[0])
         raise RowsError(
-            f"{{query}}: {{documents}} are in one tier of its list, at the cut k = {k}; ties='extend' keeps such "
-            "documents together.",
-            q,
-            (int(listed[k - 1]), int(listed[k])),
+            f"{{query}}: {{documents}} are in one tier of its list, at the cut k = {tops[first]}; ties='extend' keeps "
+            "such documents together.",
+            int(owner[first]),
+            (int(closed.rows[at[first] - 1]), int(closed.rows[at[first]])),
         )
-    return min(k, len(listed))
+    tops, tied = _cut(starts, tied, tops, ties)
+    return TopLists(closed.rows, starts, tops, closed.by_query, offsets, tied, said.times)
+
+
+def listed(name: str, target: Comparisons, offsets: IntArray) -> Statements:
+    """Comparisons of ordered lists alone; pairs are refused."""
+    if target.holds_pairs:
+        raise SettingError(f"The loss {name!r} learns from ordered lists; the comparisons hold pairs: use 'ranknet'.")
+    return Statements.of_comparisons(target, offsets)
 
 
 def refuse_tied(name: str, lists: TopLists) -> None:
