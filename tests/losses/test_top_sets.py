@@ -28,7 +28,7 @@ def scores_of(spread: float, n: int = 12) -> np.ndarray:
 def test_one_against_one_is_its_enumeration(n, k, spread):
     """The normaliser, its slopes and all chances, without any draw."""
     f = spread * np.random.default_rng(n * k).normal(size=n)
-    law, truth = OneOneLaw(f, k), AllSets.of(luce.losses.get("hom_oo").kind, f, k)
+    law, truth = OneOneLaw(f, k), AllSets(luce.losses.get("hom_oo").kind, f, k)
     assert law.log_total == pytest.approx(truth.log_total, abs=2e-4)
     np.testing.assert_allclose(law.slopes, truth.slopes, atol=2e-4)
     np.testing.assert_allclose(law.chance, truth.chance, atol=2e-5)
@@ -60,7 +60,7 @@ def test_slopes_of_the_normaliser_are_those_of_differences(n, k, spread):
 def test_draws_of_one_against_one_have_its_chances(spread):
     """Sets that are drawn exactly: a chi-square over all sets of 7 documents, and the chances of 60."""
     f = spread * np.random.default_rng(2).normal(size=7)
-    law, truth = OneOneLaw(f, 3), AllSets.of(luce.losses.get("hom_oo").kind, f, 3)
+    law, truth = OneOneLaw(f, 3), AllSets(luce.losses.get("hom_oo").kind, f, 3)
     drawn = np.sort(law.draw(20_000, np.random.default_rng(1)), axis=1)
     names = [tuple(one) for one in truth.members.tolist()]
     seen = np.array([np.sum((drawn == one).all(axis=1)) for one in names])
@@ -91,7 +91,7 @@ def test_estimates_have_the_errors_that_they_state(spread):
     """Over 40 seeds, differences in units of the stated error have a mean square near 1; less where nothing varies."""
     f, k = scores_of(spread), 4
     _, logs = all_sets(luce.losses.get("hom_og").kind, f, k)
-    p = AllSets.of(luce.losses.get("hom_og").kind, f, k).chance
+    p = AllSets(luce.losses.get("hom_og").kind, f, k).chance
     found = [weighed_sets(f, k, np.random.default_rng(seed), 1000) for seed in range(40)]
     chances = [sets.inclusion() for sets in found]
     for chance, _ in chances:
@@ -106,7 +106,7 @@ def test_estimates_have_the_errors_that_they_state(spread):
 
 def test_draws_of_sets_have_the_exact_marginals():
     f, k, count = scores_of(2.0), 4, 8000
-    p = AllSets.of(luce.losses.get("hom_og").kind, f, k).chance
+    p = AllSets(luce.losses.get("hom_og").kind, f, k).chance
     drawn = draw_sets(f, k, np.random.default_rng(0), count)
     seen = np.bincount(drawn.ravel(), minlength=len(f)) / count
     assert np.all(np.abs(seen - p) < 4 * np.sqrt(p * (1 - p) / count) + 1e-12)

@@ -226,13 +226,18 @@ class OneOneLaw:
         tilt += np.tanh(0.5 * (f[:, None] - sure[None, :])).sum(axis=1)
         self.slopes = np.zeros(len(scores))
         self.slopes[self.free] = inside * (losses + tilt) + bent - wins
+        lost = np.zeros(len(scores))
+        lost[self.free] = losses - 0.5
         others = np.setdiff1d(np.arange(len(scores)), self.free)
         for i in others.tolist():
             x = scores[i]
+            lost[i] = float(expit(every - x).sum()) - 0.5
             self.slopes[i] = -float(weight @ expit(x - every))
             if weight[i]:
                 met = weight * np.tanh(0.5 * (x - every))
-                self.slopes[i] += float(expit(every - x).sum() + met.sum())
+                self.slopes[i] += lost[i] + 0.5 + float(met.sum())
+        self.slopes -= self.slopes.mean()  # a shift of all scores changes nothing
+        self.spread = greatest_spread(self.slopes, np.maximum(lost, 0.0), self.k)
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
         """(count, k) documents, exactly from the law: sets of q, kept with the chance of what q leaves out."""
@@ -245,6 +250,17 @@ class OneOneLaw:
             missing -= len(found[-1])
         sets = self.free[np.concatenate(found)]
         return np.column_stack([np.tile(self.sure, (count, 1)), sets])
+
+
+def greatest_spread(slopes: FloatArray, lost: FloatArray, k: int, most: float = np.inf) -> FloatArray:
+    """A bound of the variance of the slope of log w in each score, whose mean is `slopes`.
+
+    A document of T loses to those of F, `lost` in all at the most (or `most`), one of F to the k of T: a variable
+    between two bounds of which the mean is known (Bhatia and Davis).
+    """
+    up, down = np.minimum(lost, most), np.minimum(k, len(lost) - 1.0 - lost)
+    spread: FloatArray = np.maximum((up - slopes) * (slopes + down), 0.0)
+    return spread
 
 
 def _balance(log_weight: FloatArray, k: int) -> float:

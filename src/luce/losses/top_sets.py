@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp, softmax
 
 from luce.errors import LuceWarning
-from luce.losses.one_one import ProductLaw
+from luce.losses.one_one import ProductLaw, greatest_spread
 from luce.losses.top_groups import GROUP_GROUP, ONE_GROUP, ONE_ONE
 from luce.types import FloatArray, IntArray
 
@@ -41,6 +41,8 @@ class SetLaw(Protocol):
     """Of every document to be in the set."""
     slopes: FloatArray
     """The gradient of `log_total` in the scores."""
+    spread: FloatArray
+    """Not less than the diagonal of its Hessian."""
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
         """(count, k) documents."""
@@ -48,20 +50,16 @@ class SetLaw(Protocol):
 
 
 class AllSets:
-    """The law of sets of k documents by enumeration."""
+    """The law of sets of k documents, [HOM] (6) or (7), by enumeration."""
 
-    def __init__(self, members: IntArray, logs: FloatArray, slopes: FloatArray, n: int) -> None:
-        self.members, self.probability = members, softmax(logs)
-        self.log_total, self.slopes = float(logsumexp(logs)), slopes
-        weight = np.repeat(self.probability, members.shape[1])
-        self.chance: FloatArray = np.bincount(members.ravel(), weight, n).astype(np.float64)
-
-    @classmethod
-    def of(cls, kind: int, scores: FloatArray, k: int) -> AllSets:
-        """That of [HOM] (6) or (7)."""
-        members, logs = all_sets(kind, scores, k)
-        inside = indicators(members, len(scores)).astype(np.float64)
-        return cls(members, logs, mean_slopes(kind, scores, inside, softmax(logs)), len(scores))
+    def __init__(self, kind: int, scores: FloatArray, k: int) -> None:
+        self.members, logs = all_sets(kind, scores, k)
+        self.probability, self.log_total = softmax(logs), float(logsumexp(logs))
+        inside = indicators(self.members, len(scores)).astype(np.float64)
+        self.chance: FloatArray = self.probability @ inside
+        self.slopes = mean_slopes(kind, scores, inside, self.probability)
+        lost = expit(scores[None, :] - scores[:, None]).sum(axis=1) - 0.5
+        self.spread = greatest_spread(self.slopes, lost, k, np.inf if kind == ONE_ONE else 1.0)
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
         """(count, k) documents."""

@@ -321,20 +321,22 @@ class _Composite(TopKLoss):
         return super().settings | ({"normalised": self.normalised} if changed else {})
 
     def fill(self, prepared: TopGroups, scores: FloatArray, out: Outputs) -> None:
-        """One value a query; curvature is the diagonal of the Hessian, the normaliser left out."""
+        """One value a query; curvature is the diagonal of the Hessian, with a bound of that of the normaliser."""
         super().fill(prepared, scores, out)
         if self.normalised:
             for number, query in enumerate(range(*out.chunk)):
                 for one in range(*prepared.lists.queries[query : query + 2]):
-                    out.values[number] += self._normalise(prepared.lists, one, scores, out.grad)
+                    out.values[number] += self._normalise(prepared.lists, one, scores, out)
 
-    def _normalise(self, prepared: TopLists, one: int, scores: FloatArray, grad: FloatArray) -> float:
-        """Add the gradient of the log of the normaliser of a list; returns its value."""
+    def _normalise(self, prepared: TopLists, one: int, scores: FloatArray, out: Outputs) -> float:
+        """Add the gradient and a bound of the curvature of the log of the normaliser of a list; returns its value."""
         rows, k = prepared.rows[prepared.starts[one] : prepared.starts[one + 1]], int(prepared.tops[one])
         if k in (0, len(rows)):
             return 0.0
         law, weight = self.law(scores[rows], k), float(prepared.weights[one])
-        grad[rows] += weight * law.slopes
+        out.grad[rows] += weight * law.slopes
+        if len(out.curvature):
+            out.curvature[rows] += weight * law.spread
         return weight * law.log_total
 
     @abstractmethod
@@ -404,7 +406,7 @@ class HomOO(_Composite):
     def law(self, scores: FloatArray, k: int) -> SetLaw:
         """By enumeration of a few sets, else as a product law and a factor near 1."""
         few = k == 1 or math.comb(len(scores), k) <= _FEW_SUBSETS
-        return AllSets.of(self.kind, scores, k) if few else OneOneLaw(scores, k)
+        return AllSets(self.kind, scores, k) if few else OneOneLaw(scores, k)
 
 
 class HomOG(_Composite):
@@ -453,7 +455,7 @@ class HomOG(_Composite):
                 f"{math.comb(len(scores), k):.3g} sets of {k}, more than the {MOST_SUBSETS:,} that are enumerated; "
                 "'hom_oo', 'hom_gg' and 'topk_listmle' have one, and luce.losses.top_sets estimates it."
             )
-        return AllSets.of(self.kind, scores, k)
+        return AllSets(self.kind, scores, k)
 
     def _enumerable(self, n: int, k: int) -> bool:
         return math.comb(n, k) <= MOST_SUBSETS

@@ -279,7 +279,7 @@ class Ranker(Fitting):
         target: Any = None
         if comparisons is not None:
             stated = comparisons if isinstance(X, Groups) else comparisons.moved(data.row_order)
-            refuse_unheard(stated, loss, data, parts.title)
+            refuse_unheard(stated, parts, data)
             loss = None if loss is None else GradesAndComparisons(loss, comparison_weight)
             target = BothTargets(data.y, stated)
         if clicks is not None:

@@ -116,14 +116,14 @@ def whole_grades(y: FloatArray, offsets: IntArray) -> FloatArray:
     return grades
 
 
-def refuse_unheard(comparisons: Comparisons, loss: Loss | None, data: Groups, title: str) -> None:
-    """Comparisons that say nothing, or that a model with a criterion of its own would not hear beside grades."""
+def refuse_unheard(comparisons: Comparisons, parts: Parts, data: Groups) -> None:
+    """Comparisons that say nothing, or that an objective of LightGBM would not hear beside grades."""
     if not len(graded_rows(comparisons, data.offsets).queries):
         raise DataError("The comparisons hold neither a list nor a pair that says something; give at least one.")
-    if loss is None and np.ptp(data.y) > 0:
+    if getattr(parts.scorer, "objective", None) is not None and np.ptp(data.y) > 0:
         raise SettingError(
-            f"{title!r} has a criterion of its own, which learns from the grades and would not hear the comparisons; "
-            "take a loss such as 'davidson', or leave the grades out (--ignore-grades)."
+            f"{parts.title!r} has a criterion of its own, which learns from the grades and would not hear the "
+            "comparisons; take a loss such as 'davidson', or leave the grades out (--ignore-grades)."
         )
 
 
