@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -76,3 +78,60 @@ def test_notes_of_a_consensus() -> None:
     assert consensus(Ballots.from_orders(["abc"]), [3, 2, 1]).notes == ()
     with pytest.raises(DataError, match="unranked='error'"):
         consensus(Ballots.from_orders([["a", "b"], ["a"]]), "approval", unranked="error")
+
+
+CATEGORIES = """# FILE NAME: 00026-00000001.cat
+# DATA TYPE: cat
+# NUMBER ALTERNATIVES: 3
+# NUMBER CATEGORIES: 2
+# CATEGORY NAME 1: Yes
+# CATEGORY NAME 2: No
+# ALTERNATIVE NAME 1: Ann
+# ALTERNATIVE NAME 2: Bob
+# ALTERNATIVE NAME 3: Cyd
+5: {1,2},3
+2: 1,{2,3}
+"""
+
+
+@pytest.mark.parametrize("name", ["v.cat", "v.txt", "v.CAT"])
+@pytest.mark.parametrize("format", [None, "lines"])
+def test_data_of_preflib_that_are_no_orders_are_refused(tmp_path, name, format) -> None:
+    (tmp_path / name).write_text(CATEGORIES)
+    with pytest.raises(
+        ParseError, match=r"type 'cat' \(categories\), which are no orders; soc, soi, toc, toi are read"
+    ):
+        read_ballots(tmp_path / name, format)
+
+
+def test_other_and_old_forms_of_preflib_are_refused(tmp_path) -> None:
+    (tmp_path / "v.wmg").write_text("3\n1,Ann\n2,Bob\n3,Cyd\n5,5,3\n4,1,2\n")
+    with pytest.raises(ParseError, match="type 'wmg'"):
+        read_ballots(tmp_path / "v.wmg")
+    (tmp_path / "v.txt").write_text(CATEGORIES.replace("DATA TYPE: cat", "DATA TYPE: new"))
+    with pytest.raises(ParseError, match="type 'new', which are no orders"):
+        read_ballots(tmp_path / "v.txt")
+    for name in ("old.soc", "old.txt"):
+        (tmp_path / name).write_text("3\n1,Ann: the first\n2,Bob = Rob\n3,Cyd\n5,5,2\n3,1,2,3\n2,3,2,1\n")
+        with pytest.raises(ParseError, match="2022"):
+            read_ballots(tmp_path / name)
+
+
+def test_orders_of_preflib_under_another_name_are_read_by_their_header(tmp_path) -> None:
+    (tmp_path / "v.txt").write_text(CATEGORIES.replace("DATA TYPE: cat", "DATA TYPE: toc"))
+    votes = read_ballots(tmp_path / "v.txt")
+    assert votes.items == ("Ann", "Bob", "Cyd")
+    assert list(votes.orders()) == [[["Ann", "Bob"], ["Cyd"]], [["Ann"], ["Bob", "Cyd"]]]
+
+
+@pytest.mark.real
+def test_a_real_file_under_the_name_of_another_format(real_data, tmp_path) -> None:
+    text = gzip.decompress((real_data("preflib") / "00012-shirt" / "00012-00000001.soc.gz").read_bytes()).decode()
+    (tmp_path / "shirt.soc").write_text(text)
+    (tmp_path / "shirt.txt").write_text(text)
+    one, two = read_ballots(tmp_path / "shirt.soc"), read_ballots(tmp_path / "shirt.txt")
+    assert one.items == two.items
+    np.testing.assert_array_equal(one.tiers, two.tiers)
+    (tmp_path / "shirt.cat").write_text(text.replace("DATA TYPE: soc", "DATA TYPE: cat"))
+    with pytest.raises(ParseError, match="type 'cat'"):
+        read_ballots(tmp_path / "shirt.cat")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from luce.aggregate import leaderboard
+from luce.aggregate import judge_agreement, leaderboard, save_board, update_board
 from luce.errors import DataError, ParseError, SettingError, UnknownNameError
 
 ROWS = {
@@ -311,3 +311,147 @@ def test_forms_of_one_name_are_one_and_said() -> None:
     raced = leaderboard(races, "plackett_luce")
     assert raced.names == ("Zo\u00e9", "b")
     assert any("Unicode form are one" in note for note in raced.notes)
+
+
+def graded(n: int = 300) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    rng = np.random.default_rng(5)
+    a = rng.integers(0, 4, n)
+    b = (a + rng.integers(1, 4, n)) % 4
+    share = np.round(1.0 / (1.0 + np.exp(0.8 * (a - b) + rng.normal(size=n))), 3)
+    names = np.array(list("wxyz"))
+    return {"a": names[a], "b": names[b], "outcome": share}, np.eye(4)[a] - np.eye(4)[b]
+
+
+@pytest.mark.parametrize("model", ["bradley_terry", "davidson", "plackett_luce"])
+def test_graded_outcomes_are_parts_of_wins(model) -> None:
+    """The likelihood is that of weighted wins; the errors are those of whole battles."""
+    rows, x = graded()
+    board = leaderboard(rows, model)
+    share, order = rows["outcome"], np.argsort(board.names)
+    residual = share - 1.0 / (1.0 + np.exp(-x @ board.strength[order]))
+    np.testing.assert_allclose(x.T @ residual, 0.0, atol=1e-6)
+    halves = {k: np.concatenate([v, v]) for k, v in rows.items() if k != "outcome"}
+    halves |= {"outcome": np.repeat(["a", "b"], len(share)), "w": np.concatenate([share, 1.0 - share])}
+    as_weights = leaderboard(halves, model, weight="w")
+    np.testing.assert_allclose(board.strength, as_weights.strength, atol=1e-6)
+    assert board.n_battles == len(share)
+    assert board.games.sum() == pytest.approx(2 * len(share))
+    assert any("from 0 to 1: the part of a win that goes to a" in note for note in board.notes)
+    # Two parts of a battle are not two battles.
+    joined = leaderboard({**halves, "n": np.tile(np.arange(len(share)), 2)}, model, weight="w", group="n")
+    np.testing.assert_allclose(board.se, joined.se, rtol=5e-3)  # how far few games lean on the curvature differs
+    assert np.all(board.se < 0.9 * as_weights.se)
+
+
+def test_graded_outcomes_from_1_to_2() -> None:
+    rows, _ = graded()
+    expected = leaderboard(rows)
+    named = {"generator_1": rows["a"], "generator_2": rows["b"], "preference": 2.0 - rows["outcome"]}
+    board = leaderboard(named)
+    np.testing.assert_allclose(board.strength, expected.strength, atol=1e-9)
+    assert any("from 1 (a wins) to 2 (b wins)" in note for note in board.notes)
+    score = {"a": 1, "b": 2, "tie": 0}
+    whole = {"a": ROWS["a"], "b": ROWS["b"], "preference": [score[o] for o in ROWS["outcome"]]}
+    np.testing.assert_array_equal(strengths(whole), EXPECTED)
+    assert any("0 as a draw" in note for note in leaderboard(whole).notes)
+    with pytest.raises(DataError, match=r"outcome is '0\.3'; allowed are"):
+        leaderboard({**rows, "outcome": [0.3, 1.7] * 150})
+
+
+def test_where_graded_outcomes_do_not_fit(tmp_path) -> None:
+    rows, _ = graded()
+    rows |= {"n": np.ones(300), "t": np.arange(300), "judge": np.arange(300) % 30}
+    with pytest.raises(DataError, match="parts of a win, and a count"):
+        leaderboard(rows, count="n")
+    with pytest.raises(SettingError, match="parts of a win"):
+        leaderboard(rows, time="t")
+    board = leaderboard(rows, group="judge")
+    with pytest.raises(SettingError, match="leave parts of wins"):
+        judge_agreement(board, rows, group="judge")
+    with pytest.raises(SettingError, match="parts of wins"):
+        save_board(leaderboard(rows), tmp_path / "b.luce")
+    save_board(leaderboard(ROWS), tmp_path / "b.luce")
+    with pytest.raises(SettingError, match="parts of wins"):
+        update_board(tmp_path / "b.luce", rows)
+
+
+def test_verdicts() -> None:
+    words = {"a": "[[A>B]]", "b": "B > A", "tie": "A=B"}
+    rows = {**ROWS, "outcome": [words[o] for o in ROWS["outcome"]]}
+    np.testing.assert_array_equal(strengths(rows), EXPECTED)
+    rows["outcome"][0], rows["outcome"][4] = "A>>B", "A<<B"
+    board = leaderboard(rows)
+    np.testing.assert_array_equal(board.strength[np.argsort(board.names)], EXPECTED)
+    assert any("2 battles have a strong verdict" in n and "like any other win" in n for n in board.notes)
+    weight = np.where([">>" in o or "<<" in o for o in rows["outcome"]], 3.0, 1.0)
+    np.testing.assert_array_equal(strengths(rows, strong=3.0), strengths({**ROWS, "w": weight}, weight="w"))
+    assert any("counts 3 times a win" in note for note in leaderboard(rows, strong=3.0).notes)
+    with pytest.raises(SettingError, match="has no verdicts A>>B"):
+        leaderboard(ROWS, strong=3.0)
+
+
+def test_three_columns_of_which_one_is_1() -> None:
+    kinds = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
+    rows = {"model_a": ROWS["a"], "model_b": ROWS["b"]}
+    rows |= {name: [int(o == kind) for o in ROWS["outcome"]] for name, kind in kinds.items()}
+    np.testing.assert_array_equal(strengths(rows), EXPECTED)
+    other = dict(zip(("model_a", "model_b", "x", "y", "z"), rows.values(), strict=True))
+    np.testing.assert_array_equal(strengths(other, outcome=("x", "y", "z")), EXPECTED)
+    np.testing.assert_array_equal(strengths(other, outcome="x,y,z"), EXPECTED)
+    with pytest.raises(DataError, match=r"Row 1: 2 of winner_model_a, winner_model_b, winner_tie are 1"):
+        leaderboard({**rows, "winner_tie": [0, 1, 0, 1, 0, 1, 0]})
+    with pytest.raises(DataError, match="cannot be both wins of a and ties"):
+        leaderboard(other, outcome=("x", "y", "x"))
+
+
+def test_battles_of_one_against_itself(tmp_path) -> None:
+    rows = {"a": [*ROWS["a"], "x"], "b": [*ROWS["b"], "x"], "outcome": [*ROWS["outcome"], "a"]}
+    with pytest.raises(DataError, match=r"Row 7: 'x' is set against itself.*--self-battles drop"):
+        leaderboard(rows)
+    dropped = leaderboard(rows, self_battles="drop")
+    np.testing.assert_array_equal(dropped.strength[np.argsort(dropped.names)], EXPECTED)
+    assert "1 battles set one against itself; they are left out." in dropped.notes
+    tied = leaderboard(rows, self_battles="tie")
+    assert tied.n_battles == 8
+    assert tied.games.sum() == 15
+    # A tie of equals says nothing of strengths, but that ties are frequent.
+    assert tied.tie.value > dropped.tie.value
+    save_board(dropped, tmp_path / "b.luce")
+    assert update_board(tmp_path / "b.luce", rows).n_battles == 14
+    with pytest.raises(SettingError, match="use 'drop'"):
+        leaderboard(rows, "pmop", self_battles="tie")
+    with pytest.raises(SettingError, match="self_battles='drop'"):
+        leaderboard({**rows, "t": range(8)}, time="t", self_battles="tie")
+    with pytest.raises(DataError, match="every battle sets one against itself"):
+        leaderboard({**ROWS, "b": ROWS["a"]}, self_battles="drop")
+    with pytest.raises(SettingError, match="self_battles is 'keep'"):
+        leaderboard(rows, self_battles="keep")
+
+
+@pytest.mark.parametrize(
+    "usual", [("a", "b", "outcome"), ("model_a", "model_b", "winner"), ("model_a", "model_b", "outcome")]
+)
+@pytest.mark.parametrize("role", range(3))
+def test_naming_one_column_leaves_the_usual_names_of_the_others(usual, role) -> None:
+    values = (ROWS["a"], ROWS["b"], ROWS["outcome"])
+    names = [*usual[:role], "mine", *usual[role + 1 :]]
+    rows = dict(zip(names, values, strict=True))
+    np.testing.assert_array_equal(strengths(rows, **{("a", "b", "outcome")[role]: "mine"}), EXPECTED)
+    np.testing.assert_array_equal(strengths(dict(zip(usual, values, strict=True))), EXPECTED)
+
+
+@pytest.mark.real
+def test_real_votes_as_shares_and_as_three_columns(real_data) -> None:
+    """The mean vote on a pair of answers, times the votes, holds what Bradley-Terry with half wins takes from them."""
+    frame = pd.read_csv(real_data("boards") / "llmfao" / "crowd-comparisons.csv.gz")
+    votes = leaderboard(frame, "bradley_terry", a="left", b="right")
+    frame["share"] = frame["winner"].map({"left": 1.0, "right": 0.0, "tie": 0.5})
+    pairs = frame.groupby(["id", "left", "right"])["share"].agg(["mean", "size"]).reset_index()
+    shares = leaderboard(pairs, "bradley_terry", a="left", b="right", outcome="mean", weight="size")
+    assert shares.names == votes.names
+    assert shares.n_battles == len(pairs)
+    np.testing.assert_allclose(shares.strength, votes.strength, atol=1e-6)
+    one_hot = pd.DataFrame({"model_a": frame["left"], "model_b": frame["right"]})
+    for column, kind in (("winner_model_a", "left"), ("winner_model_b", "right"), ("winner_tie", "tie")):
+        one_hot[column] = (frame["winner"] == kind).astype(int)
+    np.testing.assert_array_equal(leaderboard(one_hot, "bradley_terry").strength, votes.strength)

@@ -6,6 +6,7 @@ import json
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from luce.aggregate import score_board
@@ -205,3 +206,30 @@ def test_command(monkeypatch, capsys, tmp_path) -> None:
     code, _, err = run(path, "--lower", "t00")
     assert code == 2
     assert "--lower does nothing without --scores" in err
+
+
+def test_an_index_names_the_models_where_no_column_does() -> None:
+    wide = pd.DataFrame({"t1": [3.0, 2.0, 1.0], "t2": [2.0, 3.0, 1.0], "t3": [5.0, 4.0, 4.5]}, index=["x", "y", "z"])
+    expected = score_board(wide.reset_index(names="model"), resamples=100)
+    long = wide.stack().rename_axis(["model", "task"]).rename("score").to_frame()
+    turned = wide.set_axis(pd.CategoricalIndex(["x", "y", "z"]), axis=0)
+    for frame in (wide, wide.rename_axis("model"), wide.rename_axis("llm"), turned, long):
+        board = score_board(frame, resamples=100)
+        assert (board.names, board.tasks) == (expected.names, expected.tasks)
+        np.testing.assert_array_equal(board.strength, expected.strength)
+    assert score_board(wide.rename_axis("llm"), name="llm", resamples=100).names == expected.names
+    # A column comes before the index, and numbers are no names.
+    own = wide.assign(model=["p", "q", "r"])
+    assert set(score_board(own, resamples=100).names) == {"p", "q", "r"}
+    with pytest.raises(DataError, match="has no column of models"):
+        score_board(wide.reset_index(drop=True))
+    with pytest.raises(DataError, match="model is empty"):
+        score_board(wide.set_axis(["x", None, "z"], axis=0))
+
+
+@pytest.mark.real
+def test_an_index_of_real_models(real_data) -> None:
+    frame = pd.read_csv(real_data("boards") / "livebench" / "table_2026_01_08.csv")
+    one, two = score_board(frame, resamples=100), score_board(frame.set_index("model"), resamples=100)
+    assert one.names == two.names
+    np.testing.assert_array_equal(one.strength, two.strength)

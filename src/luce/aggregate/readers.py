@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -20,6 +21,15 @@ from luce.storage import atomic_write
 
 PREFLIB = ("soc", "soi", "toc", "toi")
 """Strict or tied, complete or incomplete orders."""
+_OTHER_PREFLIB = {
+    "cat": "categories",
+    "wmd": "a weighted graph",
+    "wmg": "a weighted majority graph",
+    "pwg": "a pairwise graph",
+    "mjg": "a majority graph",
+    "tog": "a tournament graph",
+}
+"""Data of PrefLib that are no orders."""
 
 _FORMATS = (*PREFLIB, "lines", "tidy")
 _COUNT = re.compile(r"^\s*([-+]?(?:[0-9.][0-9.eE+-]*|nan|inf|infinity))\s*:(.*)$", re.IGNORECASE)
@@ -41,12 +51,14 @@ def read_ballots(path: str | Path, format: str | None = None) -> Ballots:
     path = Path(path)
     if format is not None and format not in _FORMATS:
         raise SettingError(f"Unknown format {format!r} of ballots; it must be one of {', '.join(_FORMATS)}.")
-    suffix = plain_suffix(path).removeprefix(".")
+    suffix = plain_suffix(path).removeprefix(".").lower()
     if format is None:
         format = suffix if suffix in PREFLIB else None
-    if format == "tidy" or (format is None and _is_tidy(path)):
+    if suffix not in _OTHER_PREFLIB and (format == "tidy" or (format is None and _is_tidy(path))):
         return _read_tidy(path)
     lines = read_text(path).split("\n")
+    if format not in PREFLIB:
+        format = _preflib_kind(path, lines, suffix) or format
     return _read_preflib(path, lines, format) if format in PREFLIB else _read_lines(path, lines)
 
 
@@ -113,6 +125,25 @@ def _read_preflib(path: Path, lines: list[str], kind: str) -> Ballots:
     return rows.ballots(labels, metadata)
 
 
+def _preflib_kind(path: Path, lines: list[str], suffix: str) -> str | None:
+    """The kind of PrefLib data, by the header, whatever the file is called; None where this is no such file."""
+    kind = suffix if suffix in _OTHER_PREFLIB else None
+    head = [line[1:].strip() for line in itertools.takewhile(lambda line: line.startswith("#"), lines)]
+    if any(line.startswith("ALTERNATIVE NAME ") for line in head):
+        said = (line.partition(":")[2].strip().lower() for line in head if line.startswith("DATA TYPE:"))
+        kind = next(said, None) or kind or "unknown"
+    if kind is None and len(lines) > 1 and lines[0].strip().isdecimal() and re.match(r"\s*1\s*,", lines[1]):
+        raise ParseError(
+            path, "this is PrefLib's form before 2022, without '# ALTERNATIVE NAME' lines; take the file of today.", 1
+        )
+    if kind is None or kind in PREFLIB:
+        return kind
+    what = f"{kind!r} ({_OTHER_PREFLIB[kind]})" if kind in _OTHER_PREFLIB else repr(kind)
+    raise ParseError(
+        path, f"this is PrefLib data of the type {what}, which are no orders; {', '.join(PREFLIB)} are read.", 1
+    )
+
+
 def _preflib_header(path: Path, lines: list[str]) -> tuple[dict[str, str], dict[str, str], int]:
     metadata: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -129,7 +160,9 @@ def _preflib_header(path: Path, lines: list[str]) -> tuple[dict[str, str], dict[
     else:
         start = len(lines)
     if not names:
-        raise ParseError(path, "no '# ALTERNATIVE NAME' lines; is this a PrefLib file?", 1)
+        raise ParseError(
+            path, "no '# ALTERNATIVE NAME' lines, which PrefLib's files have since 2022; take the file of today.", 1
+        )
     if len(set(names.values())) < len(names):  # names are free text, numbers are the identity
         names = {key: f"{value} ({key})" for key, value in names.items()}
     return metadata, names, start

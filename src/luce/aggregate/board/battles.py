@@ -1,106 +1,53 @@
-"""`Battles`: comparisons of two sides, as coded arrays that were checked once; their columns, and who won."""
+"""`Battles`: comparisons of two sides, as coded arrays that were checked once, and their columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.aggregate.board.ids import Ids
-from luce.aggregate.board.options import BothBad, Columns, Treatment
+from luce.aggregate.board.options import Columns, Treatment
+from luce.aggregate.board.outcomes import A_WINS, B_WINS, BOTH_BAD, TIE, Outcomes, Sides, read_outcomes
 from luce.data.column import Column
-from luce.data.names import one_code, one_form, plain, plain_form
+from luce.data.names import one_code, one_form, plain
 from luce.data.table import Rows, Table
-from luce.data.text_files import number
-from luce.errors import DataError
+from luce.errors import DataError, SettingError
 from luce.numerics.segments import map_chunks
 from luce.types import FloatArray, IntArray
 
-A_WINS, B_WINS, TIE, BOTH_BAD = range(4)
-
-_WORDS: dict[str, int] = {
-    **dict.fromkeys(("a", "model_a", "left", "home", "win", "won", "w", "1-0"), A_WINS),
-    **dict.fromkeys(("b", "model_b", "right", "away", "loss", "lose", "lost", "l", "0-1"), B_WINS),
-    **dict.fromkeys(("tie", "tied", "t", "draw", "drawn", "d", "1/2-1/2", "½-½"), TIE),
-    **dict.fromkeys(("tie (bothbad)", "bothbad", "both_bad"), BOTH_BAD),
-}
-_SCORES = {1.0: A_WINS, 0.0: B_WINS, 0.5: TIE}
-_ALLOWED = (
-    "'a', 'model_a', 'left', 'home' or 'win', 'b', 'model_b', 'right', 'away' or 'loss', 'tie' or 'draw', "
-    "'tie (bothbad)', the score of a (1, 0, 0.5), or the name of the winner"
+USUAL: tuple[tuple[str, str, str | tuple[str, ...] | None], ...] = (
+    ("a", "b", "outcome"),
+    ("model_a", "model_b", "winner"),
+    ("model_a", "model_b", ("winner_model_a", "winner_model_b", "winner_tie")),
+    ("generator_1", "generator_2", "preference"),
+    ("winner", "loser", None),
 )
+"""Names of columns that are known without being given: of a, of b, and of who won."""
 
 
-class Sides(NamedTuple):
-    """Who met, row by row: numbers into the names of the items."""
-
-    a: IntArray
-    b: IntArray
-    names: Sequence[str]
-
-
-def read_outcomes(column: Column, sides: Sides | None) -> tuple[IntArray, str]:
-    """An outcome a row and what there is to say of them; `sides` is None where they are teams.
-
-    Words and numbers are of the sides: 'a' is the item in the first column, whatever it is called. Where an outcome is
-    no such word, all may be names of winners. What could be both, with different winners, is refused.
-    """
-    codes, found = column.codes()
-    words = np.array([_meaning(value) for value in found], dtype=np.int64)
-    named = None if sides is None else _by_name(codes, found, words, sides)
-    if np.all(words >= 0):
-        if named is not None and np.all(named >= 0) and np.any(named != words[codes]):
-            row = int(np.flatnonzero(named != words[codes])[0])
-            raise column.error(
-                row,
-                f"is {found[codes[row]]!r}, which is both a side and the name of an item; write 'left' or 'right' for "
-                "the side that won, or give the items other names.",
-            )
-        return words[codes], ""
-    if named is not None and np.all(named >= 0):
-        return named, f"The column {column.name!r} names the winners."
-    row = int(np.flatnonzero(words[codes] < 0)[0])
-    raise column.error(row, f"is {found[codes[row]]!r}; allowed are {_ALLOWED}.")
-
-
-def _meaning(word: str) -> int:
-    """The outcome that a word or number means, -1 where it is none."""
-    text = word.strip().lower()
-    return _WORDS.get(text, _SCORES.get(number(text), -1))
-
-
-def _by_name(codes: IntArray, found: Sequence[str], words: IntArray, sides: Sides) -> IntArray | None:
-    """The outcomes if they name the winner, -1 where one names neither side; None where none is the name of an item."""
-    index = {plain_form(item): i for i, item in enumerate(sides.names)}
-    item = np.array([index.get(plain_form(value), -1) for value in found], dtype=np.int64)
-    if not np.any(item >= 0):
-        return None
-    undecided = np.where(words >= TIE, words, -1)[codes]
-    winner = item[codes]
-    return np.where(winner == sides.a, A_WINS, np.where(winner == sides.b, B_WINS, undecided))
-
-
-USUAL = (("a", "b", "outcome"), ("model_a", "model_b", "winner"), ("winner", "loser", None))
-"""Names of columns that are known without being given."""
+def columns_of(name: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """The columns that an outcome stands in: none, one, two of goals, or three of which one is 1."""
+    return () if name is None else (name,) if isinstance(name, str) else name
 
 
 def find_columns(source: Table, given: Columns) -> Columns:
     """The given columns, and for the others those with a usual name.
 
-    Usual are a, b, outcome; model_a, model_b, winner; winner, loser. Naming one leaves the usual names of the others.
-    The outcome is None where a is the winner of every row that is not marked as a tie.
+    Usual are the names of `USUAL`. Naming one leaves the usual names of the others. The outcome is None where a is the
+    winner of every row that is not marked as a tie.
     """
     a, b, outcome = _sides_and_outcome(source, given)
-    goals = _goals(source, outcome)
+    several = _several(source, outcome)
     if a == "winner" and outcome is None:
         _tie_column(source)
-    elif goals is None:
+    elif several is None:
         outcome = source.name(str(outcome or "outcome"), role="outcome")
     roles = {"first side": a, "second side": b, "weights": given.weight, "counts": given.count}
-    _different(source.label, {**roles, "outcome": None if goals else outcome})
+    _different(source.label, {**roles, "outcome": None if several else outcome})
     roles |= {
         "group": given.group,
         "neutral ground": given.neutral,
@@ -111,7 +58,7 @@ def find_columns(source: Table, given: Columns) -> Columns:
     for role, name in (*roles.items(), *(("covariate", c) for c in _covariates(given))):
         if name is not None:
             source.name(name, role=role)
-    return replace(given, a=a, b=b, outcome=goals or outcome)
+    return replace(given, a=a, b=b, outcome=several or outcome)
 
 
 def _covariates(columns: Columns) -> list[str]:
@@ -120,33 +67,37 @@ def _covariates(columns: Columns) -> list[str]:
     return [c for pair in given.values() for c in pair] if isinstance(given, Mapping) else list(given)
 
 
-def _sides_and_outcome(source: Table, given: Columns) -> tuple[str, str, str | tuple[str, str] | None]:
-    """The first usual names that fit what is given and what is there."""
+def _sides_and_outcome(source: Table, given: Columns) -> tuple[str, str, str | tuple[str, ...] | None]:
+    """The first usual names that fit what is given and what is there; those of one kind of file before a mixture."""
     named = (given.a, given.b, given.outcome)
-    for usual in USUAL:
+    outcomes = [usual[2] for usual in USUAL if usual[2] is not None]
+    mixed = [(a, b, outcome) for a, b, other in USUAL if other is not None for outcome in outcomes]
+    for usual in (*USUAL, *mixed):
         if usual[2] is None and (given.outcome is not None or given.a not in (None, "winner")):
             continue  # who wins, the two names say
-        left = [name for name, other in zip(usual, named, strict=True) if other is None and name is not None]
-        if not set(left) & set(named) and set(left) <= set(source.names):
-            a, b, outcome = (other if other is not None else name for name, other in zip(usual, named, strict=True))
-            return str(a), str(b), outcome
+        left = [c for name, other in zip(usual, named, strict=True) if other is None for c in columns_of(name)]
+        if not set(left) & {given.a, given.b, *columns_of(given.outcome)} and set(left) <= set(source.names):
+            return given.a or usual[0], given.b or usual[1], given.outcome or usual[2]
     if named == (None, None, None):
         raise DataError(
             f"{source.label} has the columns {', '.join(source.names) or '(none)'}; battles need a, b, outcome, or "
-            "model_a, model_b, winner, or winner, loser (tie); name other columns with a, b and outcome (two columns "
-            "of goals or points, of a and of b, are an outcome too)."
+            "model_a, model_b, winner (or winner_model_a, winner_model_b, winner_tie), or generator_1, generator_2, "
+            "preference, or winner, loser (tie); name other columns with a, b and outcome (two columns of goals or "
+            "points, of a and of b, are an outcome too)."
         )
     return given.a or "a", given.b or "b", given.outcome
 
 
-def _goals(source: Table, outcome: str | tuple[str, str] | None) -> tuple[str, str] | None:
-    """Two columns, given as such or as "home_score,away_score"."""
-    if isinstance(outcome, str) and outcome not in source.names and outcome.count(",") == 1:
-        first, second = outcome.split(",")
-        outcome = (first.strip(), second.strip())
+def _several(source: Table, outcome: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Two or three columns, given as such or as "home_score,away_score"."""
+    if isinstance(outcome, str) and outcome not in source.names and outcome.count(",") in (1, 2):
+        outcome = tuple(name.strip() for name in outcome.split(","))
     if outcome is None or isinstance(outcome, str):
         return None
-    return source.name(outcome[0], role="goals of a"), source.name(outcome[1], role="goals of b")
+    roles = ("goals of a", "goals of b") if len(outcome) == 2 else ("wins of a", "wins of b", "ties")
+    found = tuple(source.name(name, role=role) for name, role in zip(outcome, roles, strict=True))
+    _different(source.label, dict(zip(roles, found, strict=True)))
+    return found
 
 
 def _tie_column(source: Table) -> str | None:
@@ -192,6 +143,8 @@ class Battles:
     a: IntArray
     b: IntArray
     outcome: NDArray[np.int64]
+    share: FloatArray | None = None
+    """Of a win, the part that goes to a, where outcomes are graded; `outcome` says nothing then."""
     count: FloatArray | None = None
     """How many battles a row stands for; None means 1."""
     weight: FloatArray | None = None
@@ -229,14 +182,13 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
     """Read and check the battles of a table, whose columns were found."""
     pair, won = [str(columns.a), str(columns.b)], columns.outcome
     tie = _tie_column(source) if won is None else None
-    outcomes = won if isinstance(won, tuple) else (won, tie)
     others = (columns.weight, columns.count, columns.group, columns.neutral, columns.time, columns.by)
-    wanted = dict.fromkeys((*pair, *outcomes, *others, *_covariates(columns)))
+    wanted = dict.fromkeys((*pair, *columns_of(won), tie, *others, *_covariates(columns)))
     rows = source.read([name for name in wanted if name is not None], [*pair, *filter(None, [columns.group])])
     if not len(rows):
         raise DataError(f"{source.label} has no rows; at least one battle is needed.")
-    items, a, b, teams, notes = _sides(rows, pair, treatment.team_separator)
-    outcome, said = _outcomes(rows, won, tie, None if teams else Sides(a, b, items))
+    items, a, b, teams, notes = _sides(rows, pair, treatment)
+    found = _outcomes(rows, won, tie, None if teams else Sides(a, b, items))
     names, unknown = rename(items, treatment.names)
     count = None if columns.count is None else rows[columns.count].number(least=0.0, most=MOST_WEIGHT)
     weight = None if columns.weight is None else rows[columns.weight].number(least=0.0, most=MOST_WEIGHT)
@@ -249,13 +201,20 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
     if count is not None and np.any(count != np.round(count)):
         row = int(np.flatnonzero(count != np.round(count))[0])
         raise rows.error(row, f"the count is {count[row]:g}; counts must be whole numbers (use weight for others).")
+    if count is not None and found.share is not None:
+        raise DataError(
+            f"{source.label}: the column {won!r} holds parts of a win, and a count does not say how they differ from "
+            "battle to battle; give one row a battle, or weight for how much it counts."
+        )
+    strong, weight = _weigh_strong(found.strong, weight, treatment.strong, source.label)
     category, kinds, same_kind = _coded(rows, columns.by)
     group, _, same_judge = _coded(rows, columns.group)
     battles = Battles(
         names=names,
         a=a,
         b=b,
-        outcome=outcome,
+        outcome=found.won,
+        share=found.share,
         count=count,
         weight=weight,
         group=group,
@@ -267,9 +226,24 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
         category=category,
         category_names=kinds,
         read_ids=Ids(source=source, given=columns.id),
-        notes=tuple(dict.fromkeys((*notes, *unknown, *said, *same_kind, *same_judge))),
+        notes=tuple(dict.fromkeys((*notes, *unknown, *found.notes, *strong, *same_kind, *same_judge))),
     )
-    return _settle(battles, treatment.both_bad, source.label)
+    return _settle(battles, treatment, source.label)
+
+
+def _weigh_strong(
+    strong: NDArray[np.bool_] | None, weight: FloatArray | None, times: float, label: str
+) -> tuple[tuple[str, ...], FloatArray | None]:
+    """A word on strong verdicts, and the weights with them."""
+    if strong is None:
+        if times != 1.0:
+            raise SettingError(f"strong is {times:g}, and {label} has no verdicts A>>B or B>>A; leave it out.")
+        return (), weight
+    said = "like any other win (strong says otherwise)" if times == 1.0 else f"{times:g} times a win"
+    note = f"{int(strong.sum()):,} battles have a strong verdict (A>>B or B>>A), which counts {said}."
+    if times == 1.0:
+        return (note,), weight
+    return (note,), np.where(strong, times, 1.0) * (1.0 if weight is None else weight)
 
 
 def _coded(rows: Rows, name: str | None) -> tuple[IntArray | None, tuple[str, ...], tuple[str, ...]]:
@@ -308,9 +282,9 @@ def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[tup
 
 
 def _sides(
-    rows: Rows, names: list[str], separator: str | None
+    rows: Rows, names: list[str], treatment: Treatment
 ) -> tuple[tuple[str, ...], IntArray, IntArray, Teams | None, tuple[str, ...]]:
-    pair = [rows[name] for name in names]
+    pair, separator = [rows[name] for name in names], treatment.team_separator
     lists = any(column.is_list for column in pair)
     # Two columns on two threads: coding the names is most of the work of a large table.
     coded = map_chunks(lambda k, _: _encode_side(pair[k]), [(0, 1), (1, 2)])
@@ -320,9 +294,13 @@ def _sides(
     sides = sorted(set(team_of.values()))
     where = {side: i for i, side in enumerate(sides)}
     a, b = (np.array([where[team_of[s]] for s in found], dtype=np.int64)[codes] for codes, found in coded)
-    if np.any(a == b):
+    if treatment.self_battles == "error" and np.any(a == b):
         row = int(np.flatnonzero(a == b)[0])
-        raise rows.error(row, f"{_show(sides[a[row]])} is set against itself; a battle needs two sides.")
+        raise rows.error(
+            row,
+            f"{_show(sides[a[row]])} is set against itself; a battle needs two sides. Leave such rows out with "
+            "self_battles='drop' (--self-battles drop), or count them as ties with 'tie'.",
+        )
     if separator is None and not lists:
         return tuple(side[0] for side in sides), a, b, None, notes
     items = tuple(sorted({m for side in sides for m in side}))
@@ -331,7 +309,7 @@ def _sides(
     members = np.array([number[m] for side in sides for m in side], dtype=np.int64)
     for i, j in np.unique(np.column_stack([a, b]), axis=0):
         shared = set(sides[i]) & set(sides[j])
-        if shared:
+        if shared and i != j:
             row = int(np.flatnonzero((a == i) & (b == j))[0])
             raise rows.error(row, f"{min(shared)!r} plays on both sides of a battle; a member has one side.")
     return items, a, b, Teams(starts, members), notes
@@ -365,25 +343,37 @@ def _members(side: tuple[str, ...], separator: str | None) -> tuple[str, ...]:
     return team
 
 
-def _outcomes(
-    rows: Rows, column: str | tuple[str, str] | None, tie: str | None, sides: Sides | None
-) -> tuple[IntArray, tuple[str, ...]]:
-    if isinstance(column, tuple):
-        # The side with more goals (points, votes) wins.
-        a, b = (rows[name].number() for name in column)
-        return np.where(a > b, A_WINS, np.where(a < b, B_WINS, TIE)).astype(np.int64), ()
-    if column is not None:
-        outcome, note = read_outcomes(rows[column], sides)
-        return outcome, (note,) if note else ()
-    drawn = np.zeros(len(rows), dtype=bool) if tie is None else rows[tie].flags()
-    return np.where(drawn, TIE, A_WINS).astype(np.int64), ()
+def _outcomes(rows: Rows, column: str | tuple[str, ...] | None, tie: str | None, sides: Sides | None) -> Outcomes:
+    if isinstance(column, str):
+        return read_outcomes(rows[column], sides)
+    if column is None:
+        drawn = np.zeros(len(rows), dtype=bool) if tie is None else rows[tie].flags()
+        return Outcomes(np.where(drawn, TIE, A_WINS).astype(np.int64))
+    if len(column) == 3:
+        marks = np.column_stack([rows[name].flags() for name in column])
+        wrong = np.flatnonzero(marks.sum(axis=1) != 1)
+        if len(wrong):
+            raise rows.error(
+                int(wrong[0]),
+                f"{marks[wrong[0]].sum()} of {', '.join(column)} are 1; one of them says who won, so just one must be.",
+            )
+        return Outcomes(np.argmax(marks, axis=1).astype(np.int64))
+    # The side with more goals (points, votes) wins.
+    a, b = (rows[name].number() for name in column)
+    return Outcomes(np.where(a > b, A_WINS, np.where(a < b, B_WINS, TIE)).astype(np.int64))
 
 
-def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:
-    """Apply the policy for ties that were bad on both sides, and leave out battles that count nothing."""
+def _settle(battles: Battles, treatment: Treatment, label: str) -> Battles:
+    """Apply the policies for ties that were bad on both sides and for battles of one against itself.
+
+    Battles that count nothing are left out.
+    """
+    own = battles.a == battles.b
+    if own.any():
+        battles = _settle_own(battles, own, treatment, label)
     bad = battles.outcome == BOTH_BAD
     count = float(bad.sum() if battles.count is None else battles.count[bad].sum())
-    keep = ~bad if policy == "drop" else np.ones(len(bad), dtype=bool)
+    keep = ~bad if treatment.both_bad == "drop" else np.ones(len(bad), dtype=bool)
     for factor in (battles.count, battles.weight):
         if factor is not None:
             keep &= factor > 0
@@ -397,6 +387,36 @@ def _settle(battles: Battles, policy: BothBad, label: str) -> Battles:
     outcome = np.where(bad, TIE, battles.outcome)
     settled = replace(battles, outcome=outcome, both_bad=count, notes=notes)
     return settled if keep.all() else select(settled, keep)
+
+
+def _settle_own(battles: Battles, own: NDArray[np.bool_], treatment: Treatment, label: str) -> Battles:
+    """Leave out battles of one against itself, or make them ties."""
+    if own.all():
+        raise DataError(f"{label}: every battle sets one against itself; at least one of two sides is needed.")
+    count = float(own.sum() if battles.count is None else battles.count[own].sum())
+    drop = treatment.self_battles == "drop"
+    done = "are left out" if drop else "count as ties, whatever their outcome"
+    noted = replace(battles, notes=(*battles.notes, f"{count:,g} battles set one against itself; they {done}."))
+    if drop:
+        return select(noted, ~own)
+    share = None if battles.share is None else np.where(own, 0.5, battles.share)
+    return replace(noted, outcome=np.where(own, TIE, battles.outcome), share=share)
+
+
+def parts_of_wins(battles: Battles) -> Battles:
+    """Graded outcomes as parts of wins: one of a that counts its share, and one of b that counts the rest.
+
+    The parts of a battle belong together, in errors and in resampling: where nobody judged, `group` numbers the
+    battles.
+    """
+    share = battles.share
+    if share is None:
+        return battles
+    of_a, of_b = np.flatnonzero(share > 0.0), np.flatnonzero(share < 1.0)
+    group = np.arange(len(share)) if battles.group is None else battles.group
+    parts = select(replace(battles, group=group), np.concatenate([of_a, of_b]))
+    won = np.repeat([A_WINS, B_WINS], [len(of_a), len(of_b)])
+    return replace(parts, outcome=won, share=None, count=np.concatenate([share[of_a], 1.0 - share[of_b]]))
 
 
 def by_category(battles: Battles) -> dict[str, Battles]:
@@ -425,6 +445,6 @@ def _present(battles: Battles) -> Battles:
 
 def select(battles: Battles, keep: NDArray[Any] | slice) -> Battles:
     """Some of the battles, by a mask, by number or as a slice, with all names."""
-    by_row = ("a", "b", "outcome", "count", "weight", "group", "side", "covariates", "time", "category")
+    by_row = ("a", "b", "outcome", "share", "count", "weight", "group", "side", "covariates", "time", "category")
     given = {name: getattr(battles, name) for name in by_row}
     return replace(battles, **{name: values[keep] for name, values in given.items() if values is not None})

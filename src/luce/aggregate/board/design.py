@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from luce.aggregate.board.battles import A_WINS, B_WINS, Battles
+from luce.aggregate.board.battles import Battles, parts_of_wins
 from luce.aggregate.board.newton import add_up
+from luce.aggregate.board.outcomes import A_WINS, B_WINS
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
 
@@ -165,6 +166,7 @@ def collapse(battles: Battles) -> Counts:
     Without a side effect or covariates the order of a and b does not matter, and rows join unordered pairs; with
     covariates every battle keeps a row of its own.
     """
+    battles = parts_of_wins(battles)
     if battles.covariates is not None:
         return _uncollapsed(battles)
     n, kinds = battles.n_sides, 1 if battles.side is None else 2

@@ -106,10 +106,12 @@ def _check_race_settings(asked: Request) -> None:
             "or, with shared places, 'pmop'."
         )
     given = (columns.a, columns.b, columns.outcome, columns.count, columns.id, treatment.team_separator)
-    if treatment.side or treatment.both_bad != "tie" or any(value is not None for value in given):
+    meanings = (treatment.both_bad, treatment.self_battles, treatment.strong)
+    if treatment.side or meanings != ("tie", "error", 1.0) or any(value is not None for value in given):
         raise SettingError(
             f"{label} holds races, which have no counts, sides, neutral ground, ids, teams, ties that are bad "
-            "on both sides, or a, b and outcome; leave these settings out (weight takes the weight of a race)."
+            "on both sides, battles against oneself, strong verdicts, or a, b and outcome; leave these settings out "
+            "(weight takes the weight of a race)."
         )
 
 
@@ -121,8 +123,8 @@ def battle_problem(asked: Request, pairs: Battles) -> FittingProblem:
         said.append(f"{pairs.both_bad:g} battles were bad on both sides; they {done}.")
     of_two = asked.model.family == "races"
     problem = race_problem(from_battles(pairs), asked.model) if of_two else paired_problem(pairs, asked.model)
-    plain = pairs.teams is None and pairs.covariates is None and pairs.weight is None and pairs.group is None
-    kept = pairs if plain and not of_two else None
+    special = (pairs.teams, pairs.covariates, pairs.weight, pairs.group, pairs.share)
+    kept = pairs if not of_two and all(values is None for values in special) else None
     return replace(problem, n_results=pairs.n_battles, said=tuple(said), kept=kept)
 
 
@@ -200,8 +202,9 @@ def _draws(counts: Counts, model: Model) -> tuple[Draws, list[str]]:
 
 
 def _games(battles: Battles, n: int) -> FloatArray:
-    a, b = (add_up(side, battles.count, battles.n_sides) for side in (battles.a, battles.b))
-    by_side = a + b
+    count = np.ones(len(battles.a)) if battles.count is None else battles.count
+    twice = count * (battles.a != battles.b)
+    by_side = add_up(battles.a, count, battles.n_sides) + add_up(battles.b, twice, battles.n_sides)
     if battles.teams is None:
         return by_side
     side = np.repeat(np.arange(battles.n_sides), np.diff(battles.teams.starts))

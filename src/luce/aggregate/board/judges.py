@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from luce.aggregate.board.battles import TIE, Battles, find_columns, read_battles
+from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.options import Columns, Inference, Treatment, check_together, sort_options
+from luce.aggregate.board.outcomes import TIE
 from luce.aggregate.board.result import Board
 from luce.data.names import one_code
 from luce.data.table import Table
@@ -49,6 +50,11 @@ def judge_agreement(board: Board, data: Any, *, level: float = 0.95, **options: 
     battles = read_battles(source, find_columns(source, columns), treatment)
     names = one_code(source.column(columns.group, role="judge"))[1]
     assert battles.group is not None
+    if battles.share is not None or treatment.strong != 1.0 or np.any(battles.a == battles.b):
+        raise SettingError(
+            "The agreement of judges needs battles of two sides that were won or tied, all counting alike; leave parts "
+            "of wins, strong and self_battles='tie' out."
+        )
     d = _predictor(board, battles)
     if board.treatment != "model" and np.any(battles.outcome == TIE):
         raise SettingError("The board gives draws no probability; fit it with draws='model', or leave draws out.")

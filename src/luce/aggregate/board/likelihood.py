@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.optimize import brentq
 
 from luce.aggregate.board.design import Counts
-from luce.aggregate.board.newton import Point
+from luce.aggregate.board.newton import Point, cross
 from luce.errors import SettingError
 from luce.numerics import links
 from luce.numerics.compiled import kernel, part
@@ -128,11 +128,10 @@ class _OfCounts(Likelihood):
             return self.scatter(x)
         by_d, by_t = self.scores(x)
         cells = self.counts.design.matrix()[np.repeat(np.arange(len(self.counts.total)), 3)]
-        sums = (sparse.csr_array(judged.multiply(by_d[None, :])) @ cells).toarray()
+        sums = sparse.csr_array(judged.multiply(by_d[None, :])) @ cells
         if self.n_parameters > sums.shape[1]:
-            sums = np.column_stack([sums, judged @ by_t])
-        result: FloatArray = sums.T @ sums
-        return result
+            sums = sparse.csr_array(sparse.hstack([sums, sparse.csr_array((judged @ by_t)[:, None])]))
+        return cross(sums)
 
     def scatter(self, x: FloatArray) -> FloatArray:
         """Sum over battles of the outer product of their score vectors."""

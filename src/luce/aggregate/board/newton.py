@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 
 from luce.types import FloatArray, IntArray
 
@@ -142,6 +142,14 @@ def constant_on(label: IntArray, parameters: int | None = None) -> FloatArray:
     null[np.arange(len(label)), label] = 1.0
     result: FloatArray = null / np.sqrt(np.maximum(np.sum(null, axis=0), 1.0))
     return result
+
+
+def cross(sums: sparse.csr_array) -> FloatArray:
+    """S' S, dense; where S has many rows that are mostly 0, such as one a battle, these never take memory."""
+    if 10 * sums.nnz < sums.shape[0] * sums.shape[1]:
+        return np.asarray((sums.T @ sums).toarray())
+    rows = sums.toarray()
+    return np.asarray(rows.T @ rows)
 
 
 def add_up(index: IntArray, weight: FloatArray | None, length: int) -> FloatArray:

@@ -10,8 +10,6 @@ from luce.errors import SettingError
 from luce.registry import unknown_name
 from luce.spec import Spec, option
 
-BothBad = Literal["tie", "drop"]
-
 
 def _column(name: str, value: Any) -> str:
     if isinstance(value, str):
@@ -19,9 +17,9 @@ def _column(name: str, value: Any) -> str:
     raise SettingError(f"{name} is {value!r}; it must be the name of a column.")
 
 
-def _outcome(name: str, value: Any) -> str | tuple[str, str]:
-    goals = isinstance(value, tuple | list) and len(value) == 2
-    return (_column(name, value[0]), _column(name, value[1])) if goals else _column(name, value)
+def _outcome(name: str, value: Any) -> str | tuple[str, ...]:
+    several = isinstance(value, tuple | list) and len(value) in (2, 3)
+    return tuple(_column(name, each) for each in value) if several else _column(name, value)
 
 
 def _covariates(name: str, value: Any) -> Sequence[str] | Mapping[str, Any]:
@@ -50,7 +48,8 @@ class Columns(Spec):
     a, b
         Column of the first or second side.
     outcome
-        Column of who won; or two columns of goals, points or votes, of a and of b.
+        Column of who won; or two columns of goals, points or votes, of a and of b; or three, of which one is 1: a won,
+        b won, a tie.
     race, competitor, place
         Columns of a race, of who runs in it, and of the place, 1 best.
     weight
@@ -75,7 +74,7 @@ class Columns(Spec):
 
     a: str | None = option(default=None, convert=_column)
     b: str | None = option(default=None, convert=_column)
-    outcome: str | tuple[str, str] | None = option(default=None, convert=_outcome)
+    outcome: str | tuple[str, ...] | None = option(default=None, convert=_outcome)
     race: str | None = option(default=None, convert=_column)
     competitor: str | None = option(default=None, convert=_column)
     place: str | None = option(default=None, convert=_column)
@@ -101,6 +100,10 @@ class Treatment(Spec):
         sum.
     both_bad
         What 'tie (bothbad)' is: tie, as any other, or drop, left out.
+    self_battles
+        What a battle of one against itself is: error (refused), drop (left out), or tie, whatever its outcome.
+    strong
+        How many wins a strong verdict (A>>B, B>>A) counts.
     draws
         What draws are: model (a probability of their own), half (half a win each) or drop; half for bradley_terry.
     names
@@ -109,7 +112,9 @@ class Treatment(Spec):
 
     side: bool = False
     team_separator: str | None = None
-    both_bad: BothBad = "tie"
+    both_bad: Literal["tie", "drop"] = "tie"
+    self_battles: Literal["error", "drop", "tie"] = "error"
+    strong: float = option(default=1.0, above=0)
     draws: str | None = None
     names: Mapping[str, str] | None = option(default=None, convert=_names)
 
@@ -187,7 +192,10 @@ def check_together(columns: Columns, treatment: Treatment, how: Inference | None
         raise SettingError("pool does nothing without by; name the column of the category too, or leave it out.")
 
 
-_KEPT = ("draws", "both_bad", "names", "prior", "errors", "bootstrap", "level", "scale", "anchor", "anchor_at")
+_KEPT = (
+    *("draws", "both_bad", "self_battles", "names"),
+    *("prior", "errors", "bootstrap", "level", "scale", "anchor", "anchor_at"),
+)
 
 
 def kept_options(options: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from luce.aggregate.board.likelihood import Likelihood
-from luce.aggregate.board.newton import Point, add_up
+from luce.aggregate.board.newton import Point, add_up, cross
 from luce.aggregate.board.races import Races, split
 from luce.numerics.compiled import kernel, part
 from luce.numerics.races import dead_heats
@@ -153,8 +153,7 @@ class RaceLikelihood(Likelihood):
         if run.group is None:
             result: FloatArray = (scores.T @ scores.multiply(run.squares[:, None])).toarray()
             return result
-        sums = (sparse.csr_array((run.count, (run.group, np.arange(len(run.count))))) @ scores).toarray()
-        return np.asarray(sums.T @ sums)
+        return cross(sparse.csr_array((run.count, (run.group, np.arange(len(run.count))))) @ scores)
 
     def within(self, label: IntArray) -> Self:
         """That of every race cut where the label of the competitors changes."""

@@ -10,13 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.board.battles import B_WINS, MOST_WEIGHT, TIE, USUAL, Battles, rename
+from luce.aggregate.board.battles import (
+    MOST_WEIGHT,
+    USUAL,
+    Battles,
+    columns_of,
+    parts_of_wins,
+    rename,
+)
 from luce.aggregate.board.design import shares
 from luce.aggregate.board.newton import add_up
 from luce.aggregate.board.options import Columns
+from luce.aggregate.board.outcomes import B_WINS, TIE
 from luce.data.names import one_code, one_form
 from luce.data.table import Rows, Table
-from luce.errors import DataError
+from luce.errors import DataError, SettingError
 from luce.types import FloatArray, IntArray
 
 _WIDE = re.compile(r"(?:rank|place|position)[ _]?(\d+)")
@@ -63,7 +71,7 @@ def find_race_columns(source: Table, given: Columns) -> tuple[Columns, tuple[str
     if unnamed and not (given.a is given.b is given.outcome is None):
         return None
     wide, long = _wide_columns(source) if unnamed else {}, {"race", "competitor", "place"} <= set(source.names)
-    if unnamed and (wide or long) and any(set(source.names).issuperset(filter(None, names)) for names in USUAL):
+    if unnamed and (wide or long) and any({a, b, *columns_of(won)} <= set(source.names) for a, b, won in USUAL):
         raise DataError(
             f"{source.label} has columns of battles and columns of races; name those that count: a, b and outcome, or "
             "race, competitor and place."
@@ -201,6 +209,9 @@ def from_battles(battles: Battles) -> Races:
     """Battles as races of two, equal ones joined."""
     if battles.teams is not None or battles.side is not None or battles.covariates is not None:
         raise DataError("Teams, side effects and covariates of battles need a model of two sides, such as 'davidson'.")
+    if np.any(battles.a == battles.b):
+        raise SettingError("self_battles='tie' needs a model of two sides, such as 'davidson'; use 'drop'.")
+    battles = parts_of_wins(battles)
     n, tied = len(battles.names), battles.outcome == TIE
     swap = (battles.outcome == B_WINS) | (tied & (battles.a > battles.b))
     better, worse = np.where(swap, battles.b, battles.a), np.where(swap, battles.a, battles.b)

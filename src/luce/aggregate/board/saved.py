@@ -35,7 +35,8 @@ def save_board(board: Board | History | CategoryBoards, path: str | Path) -> Non
         return
     if isinstance(board, CategoryBoards) or board.kept is None:
         raise SettingError(
-            "Only boards of battles without teams, covariates, judges, weights and categories can be kept for updates."
+            "Only boards of battles without teams, covariates, judges, weights, parts of wins and categories can be "
+            "kept for updates."
         )
     cells = _cells(board.kept)
     settings = {"model": board.model.name, "names": list(cells.names), "side": cells.side is not None}
@@ -126,8 +127,8 @@ def _joined(old: Battles, new: Battles) -> Battles:
     number = {name: i for i, name in enumerate(names)}
     parts = []
     for battles in (old, new):
-        if battles.weight is not None or battles.teams is not None or battles.covariates is not None:
-            raise SettingError("An update has no weights, teams or covariates; fit all battles instead.")
+        if any(v is not None for v in (battles.weight, battles.teams, battles.covariates, battles.share)):
+            raise SettingError("An update has no weights, teams, covariates or parts of wins; fit all battles instead.")
         code = np.array([number[shown[name]] for name in battles.names])
         parts.append(_cells(replace(battles, names=names, a=code[battles.a], b=code[battles.b])))
     a, b, outcome, count = (np.concatenate([getattr(p, k) for p in parts]) for k in ("a", "b", "outcome", "count"))

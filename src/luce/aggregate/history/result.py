@@ -246,6 +246,7 @@ def _check_settings(model: Model, columns: Columns, treatment: Treatment, how: I
 def _check_columns(columns: Columns, treatment: Treatment) -> None:
     given: dict[str, Any] = {"weight": columns.weight, "count": columns.count, "group": columns.group, "by": columns.by}
     given |= {"team_separator": treatment.team_separator, "covariates": columns.covariates or None}
+    given |= {"strong": None if treatment.strong == 1.0 else treatment.strong}
     used = [name for name, value in given.items() if value is not None]
     if used:
         raise SettingError(f"{used[0]} does nothing for strengths that move; leave it or time out.")
@@ -273,6 +274,11 @@ def _are_dates(source: Table, columns: Columns) -> bool:
 def _games(battles: Battles, known: tuple[str, ...], *, dates: bool) -> tuple[tuple[str, ...], Games, tuple[str, ...]]:
     """Battles in order of time, with players numbered by their first game after those that are known."""
     assert battles.time is not None
+    if battles.share is not None or np.any(battles.a == battles.b):
+        raise SettingError(
+            "Strengths that move need battles of two sides that were won or tied; leave time out where outcomes are "
+            "parts of a win, and use self_battles='drop'."
+        )
     order = np.argsort(battles.time, kind="stable")
     notes = list(battles.notes)
     if np.any(np.diff(battles.time) < 0):
@@ -348,7 +354,7 @@ def update_history(board: History, data: Any, **options: Any) -> History:
     A filter passes over the new battles only. Battles that are older than what their players have played count as if
     they were played at that time, which the notes say.
     """
-    names = {name: board.options[name] for name in ("names", "both_bad") if name in board.options}
+    names = {name: board.options[name] for name in ("names", "both_bad", "self_battles") if name in board.options}
     columns, treatment = sort_options("leaderboard", options | kept_options(options, names), Columns, Treatment)
     check_together(columns, treatment)
     _check_columns(columns, treatment)

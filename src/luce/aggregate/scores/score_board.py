@@ -14,9 +14,8 @@ from luce.aggregate.board.posterior import Posterior, centre, mean_weights, rank
 from luce.aggregate.board.result import Ranked, of_posterior
 from luce.aggregate.board.separation import describe
 from luce.aggregate.scores.methods import FEW_TASKS, METHODS, Fit, one_step, resample
-from luce.aggregate.scores.table import Race, ScoreColumns, ScoreTable, races_of, read_scores
+from luce.aggregate.scores.table import Race, ScoreColumns, ScoreTable, open_scores, races_of, read_scores
 from luce.checks import generator, is_whole
-from luce.data.table import Table
 from luce.errors import DataError, SettingError
 from luce.registry import canonical, unknown_name
 from luce.result import plain, records
@@ -120,8 +119,8 @@ def score_board(
     Parameters
     ----------
     data
-        A data frame, a mapping of columns or the path of a file. Wide: a column of names and one a task. Long: columns
-        of the model, the task and the score. Cells may be missing.
+        A data frame, a mapping of columns or the path of a file. Wide: a column of names (or an index of them) and one
+        a task. Long: columns of the model, the task and the score. Cells may be missing.
     model
         plackett_luce (a task is a race with ties), davidson (pairs within a task), borda, or z_score.
     resamples
@@ -142,7 +141,7 @@ def score_board(
     if not is_whole(resamples, 100):
         raise SettingError(f"resamples is {resamples!r}; rank sets need at least 100.")
     (given,) = sort_options("score board", columns, ScoreColumns)
-    source = Table.open(data)
+    source = open_scores(data, given.name)
     scores = read_scores(source, given)
     races = races_of(scores, level)
     if all(len(race.starts) == 2 for race in races):

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,8 @@ _NO_TASKS = {
 # fmt: on
 """Words in the names of columns that are seldom scores."""
 _MISSING = {"", "nan", "na", "n/a", "none", "null", "-"}
+_TEXTS = ("string", "categorical", "mixed")
+"""Kinds of an index of names, as pandas calls them."""
 _FEW = 3
 """So few scores may stand in the order of the rows by chance."""
 _LARGEST = 1e100
@@ -141,6 +143,27 @@ class _Read(NamedTuple):
     notes: list[str]
 
 
+def open_scores(data: Any, name: str | None) -> Table:
+    """The table of scores; where no column names the models, texts in the index of a pandas frame do.
+
+    An index of numbers is the number of a row, and no name.
+    """
+    import narwhals as nw
+
+    source = Table.open(data)
+    frame = nw.from_native(data, pass_through=True)
+    levels: Any = nw.maybe_get_index(frame) if isinstance(frame, nw.DataFrame) else None
+    if levels is None or _models(source, name) is not None:
+        return source
+    texts = [k for k in range(levels.nlevels) if levels.get_level_values(k).inferred_type in _TEXTS]
+    named: dict[str, Any] = {}
+    for k in texts:
+        values, given = levels.get_level_values(k), levels.names[k]
+        title = _NAMES[0] if given is None or (len(texts) == 1 and given not in (name, *_TASKS)) else str(given)
+        named[title] = [None if empty else value for value, empty in zip(values, values.isna(), strict=True)]
+    return Table(data, named) if named and not {*named} & {*source.names} else source
+
+
 def read_scores(source: Table, columns: ScoreColumns) -> ScoreTable:
     """Read a long table where it has columns of a task and a score, and a wide one otherwise."""
     task = columns.task or next((c for c in _TASKS if c in source.names), None)
@@ -160,16 +183,23 @@ def read_scores(source: Table, columns: ScoreColumns) -> ScoreTable:
 
 def _name_column(source: Table, columns: ScoreColumns) -> tuple[str, list[str]]:
     """The column of the models and, where it was guessed, a word on it."""
-    found = columns.name or next((c for c in _NAMES if c in source.names), None)
-    if found is not None:
-        return found, []
-    first = next((c for c in source.names if not _is_index(c)), None)
-    if first is None or source.read([first])[first].is_number:
+    found = columns.name or _models(source, None)
+    if found is None:
         raise DataError(
             f"{source.label} has no column of models: none is named {', '.join(_NAMES)}, and the first one holds no "
             f"names; name it (name=, --item). The columns are {', '.join(source.names) or '(none)'}."
         )
-    return first, [f"The models are those of the column {first!r}, the first one."]
+    guessed = columns.name is None and found not in _NAMES
+    return found, [f"The models are those of the column {found!r}, the first one."] if guessed else []
+
+
+def _models(source: Table, name: str | None) -> str | None:
+    """The column of the models: the one that is named, else one with a usual name, else the first if it has names."""
+    if name is not None:
+        return name if name in source.names else None
+    first = next((c for c in source.names if not _is_index(c)), None)
+    found = next((c for c in _NAMES if c in source.names), first)
+    return None if found is None or (found not in _NAMES and source.read([found])[found].is_number) else found
 
 
 def _is_index(column: str) -> bool:
