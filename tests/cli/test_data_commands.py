@@ -115,12 +115,15 @@ def test_help_imports_nothing_heavy() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=300).returncode == 0
 
 
-def test_versions_are_told():
+def test_versions_are_told(monkeypatch):
     from typer.testing import CliRunner
 
     from luce.cli.app import app
 
+    monkeypatch.delenv("LUCE_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     result = CliRunner().invoke(app, ["info", "--versions", "--json"])
     assert result.exit_code == 0, result.output
     found = json.loads(result.output)
     assert {"luce", "python", "numba", "kernels"} <= set(found)
+    assert (found["threads"], found["threads_from"]) == (3, "OMP_NUM_THREADS")
