@@ -12,7 +12,8 @@ from luce.aggregate.kemeny import kemeny_order
 from luce.aggregate.mallows import Mallows, MallowsMixture, fit_mallows
 from luce.aggregate.positional import before_weights
 from luce.checks import available_memory, fits_in_memory, is_whole, whole
-from luce.clicks.simulation import production, simulate_sessions
+from luce.clicks.examination import examination
+from luce.clicks.simulation import production, simulate_counts, simulate_sessions, weak_rankers
 from luce.errors import DataError, SettingError
 from luce.losses.probabilities import pair_probabilities
 from luce.track import follow, simulate
@@ -120,6 +121,17 @@ def test_clicks_of_many_sessions_are_refused_before_work_begins(small):
         production(data, scores, shown=9_000_000)
     with pytest.raises(DataError, match="A log of 9,000,000 sessions of 10 rows needs"):
         simulate_sessions(data, production(data, scores), np.random.default_rng(0), sessions=9_000_000)
+
+
+def test_examination_by_many_counts_is_refused_before_work_begins(small, monkeypatch):
+    data = luce.data.simulate.simulate(20, 3)
+    made, rng = production(data, weak_rankers(data, np.random.default_rng(0))), np.random.default_rng(0)
+    counts = simulate_counts(data, made, rng, sessions=20_000)
+    assert examination(counts).theta[0] == 1
+    monkeypatch.setattr(checks, "_SMALL", 0)
+    monkeypatch.setattr(checks, "available_memory", lambda: 1000)
+    with pytest.raises(DataError, match=r"^Examination of 10 positions by [\d,]+ counts of clicks needs"):
+        examination(counts)
 
 
 def test_tracks_of_many_particles_are_refused_before_work_begins(small):
