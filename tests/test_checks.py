@@ -8,10 +8,15 @@ import pytest
 import luce
 from luce import checks
 from luce.aggregate import Ballots
+from luce.aggregate.kemeny import kemeny_order
+from luce.aggregate.mallows import Mallows, MallowsMixture, fit_mallows
 from luce.aggregate.positional import before_weights
 from luce.checks import available_memory, fits_in_memory, is_whole, whole
+from luce.clicks.examination import examination
+from luce.clicks.simulation import production, simulate_counts, simulate_sessions, weak_rankers
 from luce.errors import DataError, SettingError
 from luce.losses.probabilities import pair_probabilities
+from luce.track import follow, simulate
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3), np.uint8(3), 10**30])
@@ -87,6 +92,52 @@ def test_squares_are_refused_before_work_begins(small):
     ballots = Ballots.from_orders([[f"x{i}" for i in range(n)]])
     with pytest.raises(DataError, match="Pairs of 4,000 items needs"):
         before_weights(ballots)
+    with pytest.raises(DataError, match="Kemeny's ranking of 4,000 items needs"):
+        kemeny_order(np.broadcast_to(0.0, (n, n)))
+    with pytest.raises(DataError, match="A Mallows model of 4,000 items needs"):
+        fit_mallows(ballots)
     data = luce.from_arrays(np.zeros((4, n), np.float32), [0, 1, 0, 1], qid=[1, 1, 2, 2])
     with pytest.raises(DataError, match="Correlations of the products of 4,000 features needs"):
         luce.Ranker(loss="ranknet", scorer="second_order").fit(data)
+
+
+def test_a_mallows_model_of_many_items_is_refused_before_work_begins(small):
+    names, rng = [f"x{i}" for i in range(4000)], np.random.default_rng(0)
+    model = Mallows(names, 0.5)
+    with pytest.raises(DataError, match="The chances of 4,000 items on as many positions needs"):
+        model.position_probabilities()
+    with pytest.raises(DataError, match="A Mallows model of 4,000 items needs"):
+        model.log_prob(Ballots.from_orders([names]))
+    for drawn_from in (model, MallowsMixture(np.ones(1), (model,))):
+        with pytest.raises(DataError, match="A draw of 9,000,000 rankings of 4,000 items needs"):
+            drawn_from.sample(9_000_000, rng)
+    assert model.sample(3, rng).shape == (3, 4000)
+
+
+def test_clicks_of_many_sessions_are_refused_before_work_begins(small):
+    data = luce.data.simulate.simulate(20, 3)
+    scores = [np.zeros(data.n_rows)]
+    with pytest.raises(DataError, match="Lists of 9,000,000 positions for 20 queries needs"):
+        production(data, scores, shown=9_000_000)
+    with pytest.raises(DataError, match="A log of 9,000,000 sessions of 10 rows needs"):
+        simulate_sessions(data, production(data, scores), np.random.default_rng(0), sessions=9_000_000)
+
+
+def test_examination_by_many_counts_is_refused_before_work_begins(small, monkeypatch):
+    data = luce.data.simulate.simulate(20, 3)
+    made, rng = production(data, weak_rankers(data, np.random.default_rng(0))), np.random.default_rng(0)
+    counts = simulate_counts(data, made, rng, sessions=20_000)
+    assert examination(counts).theta[0] == 1
+    monkeypatch.setattr(checks, "_SMALL", 0)
+    monkeypatch.setattr(checks, "available_memory", lambda: 1000)
+    with pytest.raises(DataError, match=r"^Examination of 10 positions by [\d,]+ counts of clicks needs"):
+        examination(counts)
+
+
+def test_tracks_of_many_particles_are_refused_before_work_begins(small):
+    world = simulate("straight", steps=20, random_state=1)
+    given = {"start": world.start, "dynamics": 0.03, **world.settings}
+    with pytest.raises(DataError, match="A track of 20 steps with 9,000,000 particles needs"):
+        follow(world.signals, world.sources, particles=9_000_000, **given)
+    with pytest.raises(DataError, match="Smoothing 20 steps by 9,000,000 trajectories needs"):
+        follow(world.signals, world.sources, trajectories=9_000_000, **given)

@@ -61,7 +61,7 @@ from .experiments.models import compare as compare
 from .metrics.evaluate import Evaluation as Evaluation
 from .metrics.evaluate import evaluate as evaluate
 from .model_file import load as load
-from .numerics.segments import set_threads as set_threads
+from .numerics.threads import set_threads as set_threads
 from .ranker import Ranker as Ranker
 from .systems import model as model
 from .systems import model_names as model_names

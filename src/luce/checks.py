@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from math import isfinite
+from functools import cache
+from math import ceil, isfinite
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -179,6 +180,39 @@ def available_memory() -> int | None:
         found.append(most - taken if most != resource.RLIM_INFINITY and taken is not None else None)
     known = [max(size, 0) for size in found if size is not None]
     return min(known, default=None)
+
+
+def available_cores() -> tuple[int, str]:
+    """Cores that this process can use, at least one, and what says so: the machine, or the quota of its container."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = core_quota()
+    if quota is None or ceil(quota) >= cores:
+        return cores, "cores at hand"
+    return max(1, ceil(quota)), f"a quota of {quota:g} of {cores} cores at hand"
+
+
+@cache  # asked before every parallel work
+def core_quota(folder: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> float | None:
+    """How many cores' time control groups of Linux, of either version, leave this process; None where they leave all.
+
+    `own` lists the groups of the process. A quota binds all groups below; in a container the names of groups may be
+    those outside, of which only the topmost folder is there.
+    """
+    found: list[float] = []
+    for line in _read(own).splitlines() or ["0::/"]:
+        _, kinds, group = line.split(":", 2)
+        if kinds and "cpu" not in kinds.split(","):
+            continue
+        path = Path(group.strip("/"))
+        for place in (path, *path.parents):
+            if not kinds:
+                quota, _, period = _read(f"{folder}/{place}/cpu.max").strip().partition(" ")
+            else:
+                at = f"{folder}/{kinds}/{place}" if Path(folder, kinds).exists() else f"{folder}/cpu/{place}"
+                quota, period = (_read(f"{at}/cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
+            if quota.isdecimal() and period.isdecimal() and int(period):
+                found.append(int(quota) / int(period))
+    return min(found, default=None)
 
 
 def _read(path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -115,12 +116,36 @@ def test_help_imports_nothing_heavy() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=300).returncode == 0
 
 
-def test_versions_are_told():
+def test_versions_are_told(monkeypatch):
     from typer.testing import CliRunner
 
     from luce.cli.app import app
 
+    monkeypatch.delenv("LUCE_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     result = CliRunner().invoke(app, ["info", "--versions", "--json"])
     assert result.exit_code == 0, result.output
     found = json.loads(result.output)
     assert {"luce", "python", "numba", "kernels"} <= set(found)
+    assert (found["threads"], found["threads_from"]) == (3, "OMP_NUM_THREADS")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--un\x1b[31mknown"],
+        ["in\x1b[31mfo"],
+        ["info", "--un\x1b[31mknown"],
+        ["train", "a", "-o", "b", "--\x1b]0;title\x07"],
+        ["simulate", "no\x1b[2Jne"],
+        ["simulate", "data", "--\x9b31m"],
+        ["info", "no\x1b[31mfile"],
+    ],
+)
+def test_what_was_typed_cannot_command_the_terminal(words):
+    run = subprocess.run(
+        [sys.executable, "-m", "luce", *words], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert run.returncode == 2
+    assert re.search(r"\\x(1b|9b)", run.stderr), run.stderr
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", run.stdout + run.stderr)

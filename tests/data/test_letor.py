@@ -215,7 +215,7 @@ def test_memory_stays_near_that_of_the_features(tmp_path) -> None:
     data = luce.read_letor(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    batch = letor._BLOCK * 4 * min(luce.numerics.segments.n_threads(), 8)
+    batch = letor._BLOCK * 4 * min(luce.numerics.threads.n_threads(), 8)
     assert peak < 1.2 * data.X.nbytes + 3 * batch
 
 

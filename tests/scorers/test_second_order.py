@@ -10,8 +10,8 @@ import pytest
 import luce
 from luce.data.simulate import simulate
 from luce.errors import ModelFormatError, SettingError
-from luce.numerics.blas import one_blas_thread
 from luce.numerics.products import Products
+from luce.numerics.threads import one_blas_thread
 from luce.scorers.correlation import Correlations, product_correlations, select_products
 from luce.scorers.linear import standardise
 from luce.scorers.second_order import FittedSecondOrder, SecondOrderScorer
@@ -285,6 +285,7 @@ def test_blas_limit_is_taken_back_by_the_last():
     def threads() -> list[int]:
         return [library["num_threads"] for library in ThreadpoolController().select(user_api="blas").info()]
 
+    luce.set_threads(None)  # BLAS has heard of the budget
     before = threads()
     entered, leave, seen = threading.Event(), threading.Event(), []
 

@@ -8,7 +8,7 @@ from scipy.optimize import minimize as by_scipy
 
 import luce
 from luce.data.simulate import simulate
-from luce.numerics.segments import set_threads
+from luce.numerics.threads import set_threads
 from luce.training import hessian
 from luce.training.hessian import draw_queries, preconditioner_of, rows_of_hessian
 from luce.training.lbfgs import Feasible, LBFGSSearch, minimise

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from luce.aggregate.ballots import Ballots, check_unranked
 from luce.errors import SettingError
-from luce.numerics.blas import one_blas_thread
+from luce.numerics.threads import one_blas_thread
 from luce.types import FloatArray
 
 _BLOCK = 1 << 22

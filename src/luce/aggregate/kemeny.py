@@ -18,6 +18,7 @@ from luce.aggregate.kemeny_program import (
 )
 from luce.aggregate.positional import margins, ordered_components
 from luce.aggregate.result import closure, uncrossed
+from luce.checks import fits_in_memory
 from luce.types import FloatArray, IntArray
 
 EXACT_LIMIT = 120
@@ -31,6 +32,8 @@ def kemeny_order(weights: FloatArray, *, time_limit: float = 60.0, exact_limit: 
     ranking, so each component is solved alone: by dynamic programming over subsets up to 16 items, by integer
     programming beyond, by insertion search with the best bound found where that is too large or too slow.
     """
+    n = len(weights)
+    fits_in_memory(48.0 * n**2, f"Kemeny's ranking of {n:,} items", "take a rule of positions, such as borda")
     deadline = time.monotonic() + time_limit
     margin = margins(weights)
     cost = np.ascontiguousarray(weights.T)

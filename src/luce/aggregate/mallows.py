@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.kemeny import kemeny_order
+from luce.checks import fits_in_memory
 from luce.errors import DataError, SettingError
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
@@ -68,6 +69,7 @@ def log_normaliser(phi: ArrayLike, n: int) -> FloatArray:
     >>> math.isclose(float(np.exp(log_normaliser(0.5, 3)).prod()), (1 + 0.5 + 0.25) * (1 + 0.5))
     True
     """
+    fits_in_memory(24.0 * n**2, f"A Mallows model of {n:,} items", "take fewer items")
     spread = np.broadcast_to(np.asarray(phi, dtype=np.float64), n)
     powers = spread[:, None] ** np.arange(n)
     inside = np.arange(n)[None, :] < n - np.arange(n)[:, None]
@@ -87,6 +89,8 @@ def stage_orders(ballots: Ballots) -> _Lists:
     """Ballots without ties as lists."""
     if ballots.has_ties:
         raise DataError("A Mallows model needs ballots without ties (complete or top-k lists); break or drop the ties.")
+    m, n = ballots.tiers.shape
+    fits_in_memory(32.0 * m * n, f"A Mallows model of {m:,} ballots of {n:,} items", "take fewer ballots or items")
     lengths = (ballots.tiers >= 0).sum(axis=1).astype(np.int64)
     keys = np.where(ballots.tiers >= 0, ballots.tiers, ballots.n_items)
     orders = np.argsort(keys, axis=1, kind="stable").astype(np.int64)
@@ -147,6 +151,7 @@ class Mallows:
         """(size, n): rankings as item numbers of the centre (0 is its first), best first; exact, stage by stage."""
         if size < 1:
             raise SettingError(f"The number of rankings is {size}; it must be at least 1.")
+        _drawn_fit(size, self.n_items)
         orders: NDArray[np.int32] = orders_from_stages(_sample_stages(self.spreads, size, rng))
         return orders
 
@@ -164,6 +169,7 @@ class Mallows:
         when something above it is.
         """
         n = self.n_items
+        fits_in_memory(48.0 * n**2, f"The chances of {n:,} items on as many positions", "take fewer items")
         probability = np.exp(
             np.arange(n)[None, :] * np.log(self.spreads)[:, None] - log_normaliser(self.spreads, n)[:, None]
         )
@@ -190,6 +196,11 @@ def _ranks(centre: Sequence[str], items: Sequence[str]) -> IntArray:
     return np.array([place[name] for name in items], dtype=np.int64)
 
 
+def _drawn_fit(size: int, n: int) -> None:
+    """Refuse more rankings than there is memory for."""
+    fits_in_memory(40.0 * size * n, f"A draw of {size:,} rankings of {n:,} items", "draw fewer rankings at a time")
+
+
 def _sample_stages(spreads: FloatArray, size: int, rng: np.random.Generator) -> NDArray[np.int32]:
     """(size, n): V_j by inverting the distribution function of a truncated geometric variable."""
     n = len(spreads)
@@ -208,8 +219,10 @@ def fit_mallows(ballots: Ballots, *, generalised: bool = False, **options: Any) 
     With `generalised=True` there is a phi a stage, and the centre is improved by single moves from Kemeny's, a local
     optimum. Ballots may be complete or top-k lists.
     """
+    n = ballots.n_items
+    fits_in_memory(48.0 * n**2, f"A Mallows model of {n:,} items", "take fewer items")
     lists = stage_orders(ballots)
-    if ballots.n_items < 2:
+    if n < 2:
         raise DataError("A Mallows model needs at least two items.")
     from luce.aggregate.positional import before_weights
 
@@ -316,6 +329,7 @@ class MallowsMixture:
     def sample(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Rankings (item numbers of the sorted names, best first) and the component of each."""
         names = sorted(self.components[0].centre)
+        _drawn_fit(size, len(names))
         origin = rng.choice(len(self.weights), size=size, p=self.weights)
         orders = np.empty((size, len(names)), dtype=np.int32)
         for k, component in enumerate(self.components):

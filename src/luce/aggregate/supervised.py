@@ -27,8 +27,8 @@ from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.metrics import evaluate_arrays
 from luce.metrics import get as get_metric
-from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import check_offsets, query_index
+from luce.numerics.threads import one_blas_thread
 from luce.scorers.cps import FittedCPS
 from luce.types import FloatArray, IntArray
 

@@ -19,7 +19,8 @@ from luce.data.groups import Groups
 from luce.errors import LuceError, SettingError
 from luce.losses.base import Loss
 from luce.metrics.catalog import Metric
-from luce.numerics.segments import differing, n_threads, serial
+from luce.numerics.segments import differing, serial
+from luce.numerics.threads import n_threads
 from luce.registry import unknown_name
 from luce.scorers.forest import Forest
 from luce.scorers.linear import FittedLinear

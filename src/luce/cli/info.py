@@ -80,7 +80,7 @@ class _Lists:
     scorers: bool = flag(False, "List all scorers, with their defaults.", "--scorers")
     trainers: bool = flag(False, "List all trainers, with their defaults.", "--trainers")
     metrics: bool = flag(False, "List all metrics.", "--metrics")
-    versions: bool = flag(False, "Versions of luce and of what it stands on, and how kernels compile.", "--versions")
+    versions: bool = flag(False, "Versions of luce and of what it stands on, its kernels and threads.", "--versions")
 
     @property
     def wanted(self) -> list[str]:
@@ -131,11 +131,13 @@ def _versions(report: Report) -> None:
 
     from luce import __version__
     from luce.numerics.compiled import COMPILES_PARTS
+    from luce.numerics.threads import thread_budget
 
     names = ("numpy", "scipy", "numba", "scikit-learn", "lightgbm", "pyarrow", "narwhals")
     facts: dict[str, Any] = {"luce": __version__, "python": python_version(), **{name: version(name) for name in names}}
     facts["kernels"] = "parts compiled once" if COMPILES_PARTS else "compiled as this Numba does it, which takes longer"
-    report.result("\n".join(f"{name:<24} {value}" for name, value in facts.items()), facts)
+    facts["threads"], facts["threads_from"] = thread_budget()
+    report.result("\n".join(f"{name.replace('_', ' '):<24} {value}" for name, value in facts.items()), facts)
 
 
 def _data(file: Path, options: dict[str, Any], report: Report) -> None:

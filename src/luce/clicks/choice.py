@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
 
+from luce.checks import fits_in_memory
 from luce.clicks.counts import ClickCounts
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
@@ -282,7 +283,13 @@ class Choices:
     """
 
     def __init__(self, counts: ClickCounts, places: Places, X: FloatArray | None = None) -> None:
-        n = counts.n_documents
+        n, cells = counts.n_documents, len(counts.document)
+        width = len(places) + (0 if X is None else X.shape[1])
+        fits_in_memory(
+            8.0 * (3 * cells * len(places) + 2 * n * width),
+            f"Examination of {len(places):,} positions by {cells:,} counts of clicks",
+            "take fewer positions",
+        )
         self.counts, self.places = counts, places
         self.X = np.zeros((n, 0)) if X is None else X
         self.offsets = np.arange(n + 1) if X is None else counts.offsets

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from luce.checks import fits_in_memory
 from luce.clicks.counts import ClickCounts
 from luce.clicks.examination import Users, attraction
 from luce.clicks.tally import added_up
@@ -55,6 +56,8 @@ def production(data: Groups, scores: Sequence[FloatArray], *, shown: int = 10, s
         raise SettingError(f"swap is {swap}; it must be between 0 and 1.")
     if not len(scores):
         raise SettingError("No ranker was given; a production needs the scores of at least one.")
+    cells = len(scores) * data.n_queries * shown
+    fits_in_memory(8.0 * cells, f"Lists of {shown:,} positions for {data.n_queries:,} queries", "show fewer")
     query = query_index(data.offsets)
     lists = np.full((len(scores), data.n_queries, shown), -1, dtype=np.int64)
     for ranker, values in enumerate(scores):
@@ -219,6 +222,9 @@ def simulate_sessions(
 ) -> SessionRows:
     """The rows of a log, session by session."""
     users = users or Users()
+    fits_in_memory(
+        32.0 * sessions * made.shown, f"A log of {sessions:,} sessions of {made.shown:,} rows", "take fewer sessions"
+    )
     gamma = attraction(data.y, noise)
     query = np.repeat(np.arange(data.n_queries), _sessions(data, rng, sessions))
     lists = made.lists[rng.integers(len(made.lists), size=sessions), query]

@@ -24,8 +24,8 @@ from scipy import sparse
 from luce.checks import number, whole
 from luce.data.groups import Groups
 from luce.errors import SettingError
-from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
+from luce.numerics.threads import one_blas_thread
 from luce.types import FloatArray, IntArray
 
 MAX_SIZE = 200

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from luce.checks import available_cores
 from luce.errors import MissingExtraError, SettingError
 
 if TYPE_CHECKING:
@@ -34,14 +35,13 @@ def connect(address: str) -> Iterator[Client]:
     quiet = {"distributed.admin.large-graph-warning-threshold": "1 GB"}
     with dask.config.set(quiet):
         if address == "local":
-            cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
             how = {
                 "threads_per_worker": 1,
                 "processes": True,
                 "dashboard_address": ":0",
                 "silence_logs": logging.CRITICAL,
             }
-            with LocalCluster(n_workers=cores, **how) as cluster, Client(cluster) as client:
+            with LocalCluster(n_workers=available_cores()[0], **how) as cluster, Client(cluster) as client:
                 client.register_plugin(_silent_plugin())
                 yield client
             return

@@ -21,7 +21,7 @@ from typing import Any, Self
 from luce.errors import SettingError
 from luce.experiments.estimators import OWN_FILES, run_file
 from luce.experiments.work import Bench, Failed, Fit, Result, Task, attempt, sentence
-from luce.numerics.segments import n_threads, set_threads
+from luce.numerics.threads import n_threads, set_threads
 
 _WORTH_WORKERS = 20.0
 """Seconds of fits to come from which on workers are started; each of them takes some seconds to import."""

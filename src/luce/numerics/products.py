@@ -19,9 +19,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.numerics.blas import one_blas_thread
 from luce.numerics.compiled import kernel, part
 from luce.numerics.rows import accumulate_rows
+from luce.numerics.threads import one_blas_thread
 from luce.types import FloatArray, IntArray
 
 BLOCK_ROWS = 512

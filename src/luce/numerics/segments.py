@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.errors import DataError, SettingError
+from luce.errors import DataError
+from luce.numerics.threads import n_threads
 from luce.types import FloatArray, IntArray
 
 T = TypeVar("T")
@@ -28,28 +29,7 @@ Chunk = tuple[int, int]
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
-_threads: int | None = None
 _inside = threading.local()
-
-
-def n_threads() -> int:
-    """Threads that parallel work uses: `set_threads`, else LUCE_NUM_THREADS, else the cores at hand."""
-    if _threads is not None:
-        return _threads
-    given = os.environ.get("LUCE_NUM_THREADS")
-    if given is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not given.isdigit() or int(given) < 1:
-        raise SettingError(f"LUCE_NUM_THREADS is {given!r}; it must be a whole number of at least 1.")
-    return int(given)
-
-
-def set_threads(n: int | None) -> None:
-    """Set the number of threads for this process; None returns to the default."""
-    global _threads
-    if n is not None and n < 1:
-        raise SettingError(f"The number of threads is {n}; it must be at least 1.")
-    _threads = n
 
 
 def _reset_after_fork() -> None:

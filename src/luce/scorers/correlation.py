@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from luce.checks import fits_in_memory
 from luce.data.blocks import Blocks, cut_blocks
 from luce.errors import SettingError
-from luce.numerics.blas import one_blas_thread
 from luce.numerics.compiled import kernel
 from luce.numerics.products import BLOCK_ROWS, scale_rows, standardise_rows, upper_product
 from luce.numerics.segments import join_chunks
+from luce.numerics.threads import one_blas_thread
 from luce.types import FloatArray, IntArray
 
 _PARTS = 256

@@ -14,9 +14,9 @@ from scipy.special import expit
 from luce.checks import is_whole
 from luce.data.blocks import Blocks
 from luce.errors import ModelFormatError, SettingError
-from luce.numerics.blas import one_blas_thread
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
+from luce.numerics.threads import one_blas_thread
 from luce.scorers.linear import Standardisation, standardise_blocks
 from luce.scorers.saved import Fitted, array, finite
 from luce.spec import Choice, Spec, option

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from luce.data.groups import Groups
 from luce.errors import DataError, ModelFormatError, SettingError
-from luce.numerics.blas import one_blas_thread
 from luce.numerics.compiled import kernel
 from luce.numerics.fast_exp import fast_exp, fast_exp_single
 from luce.numerics.segments import Chunk, map_chunks, query_index
+from luce.numerics.threads import one_blas_thread
 from luce.scorers.saved import Fitted, array
 from luce.spec import Spec, option
 from luce.types import FloatArray, IntArray

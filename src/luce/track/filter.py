@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from luce.checks import fits_in_memory
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, map_chunks
 from luce.spec import Spec, option
@@ -224,6 +225,11 @@ class State:
         """Room for every step."""
         steps, n, d = len(problem.signals), problem.particles, problem.dimensions
         m = problem.dynamics.n_velocity(d)
+        fits_in_memory(
+            8.0 * steps * (n * (d + m + 1) + 8 + len(problem.rival.points)),
+            f"A track of {steps:,} steps with {n:,} particles",
+            "take fewer particles, or fewer steps at a time",
+        )
         blocks = [*np.zeros((8, steps)), np.zeros((steps, len(problem.rival.points)))]
         return cls(np.zeros((steps, n, d)), np.zeros((steps, n, m)), np.zeros((steps, n)), *blocks)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.checks import generator, is_whole
+from luce.checks import fits_in_memory, generator, is_whole
 from luce.errors import DataError, SettingError
 from luce.result import Result, Sheet, sheet_of
 from luce.track.checkpoint import checkpoint_file, load_checkpoint, save_checkpoint
@@ -157,6 +157,12 @@ def follow(
         dynamics = tune(signals, sources, **tuned).best["sd"]
         remarks = (f"The step's standard deviation, {dynamics:.4g}, was chosen by marginal likelihood.",)
     problem = make_problem(signals, sources, start=start, dynamics=dynamics, **settings)
+    if smooth:
+        fits_in_memory(
+            8.0 * len(problem.signals) * trajectories * problem.dimensions,
+            f"Smoothing {len(problem.signals):,} steps by {trajectories:,} trajectories",
+            "take fewer trajectories",
+        )
     rng = generator(random_state)
     path, resume = (None, False) if checkpoint is None else checkpoint_file(checkpoint, resume)
     run = load_checkpoint(path, problem, rng) if resume and path is not None else Filter(problem, rng)

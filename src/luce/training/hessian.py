@@ -20,8 +20,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from luce.checks import fits_in_memory
 from luce.data.blocks import cut_blocks
 from luce.losses.base import Loss
-from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import Chunk, chunk_queries, join_chunks, map_chunks
+from luce.numerics.threads import one_blas_thread
 from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import LuceWarning, SettingError
-from luce.numerics.blas import one_blas_thread
+from luce.numerics.threads import one_blas_thread
 from luce.training.hessian import Memory, Preconditioner, preconditioner_of
 from luce.training.objective import Objective
 from luce.training.run import History, Step, Training, TrainingRun

@@ -12,7 +12,8 @@ from luce.errors import DataError, SettingError
 from luce.losses.base import Loss
 from luce.losses.ndcg import NDCGMix, NDCGSquare
 from luce.losses.retargeting import levels_of, nearest_targets
-from luce.numerics.segments import Chunk, chunk_queries, map_chunks, n_threads, query_index
+from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
+from luce.numerics.threads import n_threads
 from luce.scorers.forest import Forest
 from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.scorers.trees import FittedTrees, TreesScorer

@@ -32,8 +32,8 @@ from luce.data.named_rows import numbered_by_query
 from luce.errors import DataError, SettingError
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate_rows
-from luce.numerics.blas import one_blas_thread
 from luce.numerics.segments import query_index
+from luce.numerics.threads import one_blas_thread
 from luce.scorers.ccrf import FittedCCRF, net_degrees, similarities
 from luce.scorers.greedy import FittedGreedy, Placing, checked_shape
 from luce.scorers.latent import FittedLatent, position_weight

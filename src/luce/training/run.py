@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from luce.errors import LuceWarning, ModelFormatError, SettingError
 from luce.metrics.catalog import Metric, get
-from luce.numerics.blas import one_blas_thread
+from luce.numerics.threads import one_blas_thread
 from luce.storage import make_folder, read_container, write_container
 from luce.types import FloatArray, Progress
 

@@ -19,7 +19,8 @@ from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.numerics.compiled import kernel
 from luce.numerics.rows import accumulate_rows, column_sums
-from luce.numerics.segments import Chunk, chunk_queries, map_chunks, n_threads
+from luce.numerics.segments import Chunk, chunk_queries, map_chunks
+from luce.numerics.threads import n_threads
 from luce.scorers.forest import Forest, forest_of
 from luce.scorers.linear import FittedLinear, Standardisation, standardise
 from luce.scorers.stumps import FittedStumps

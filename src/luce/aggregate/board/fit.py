@@ -17,7 +17,7 @@ from luce.aggregate.board.result import Board, Effect
 from luce.aggregate.board.separation import profile_ends
 from luce.aggregate.board.solve import Estimate, Near, bootstrap, estimate
 from luce.errors import DataError, SettingError
-from luce.numerics.blas import one_blas_thread
+from luce.numerics.threads import one_blas_thread
 from luce.types import FloatArray, IntArray, Progress
 
 if TYPE_CHECKING:

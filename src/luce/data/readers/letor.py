@@ -24,7 +24,8 @@ from luce.data.outline import GrowingMatrix, Outline, outline_of_rows
 from luce.data.readers.letor_kernel import LARGEST, Form, Parsed, parse_lines
 from luce.data.text_files import SUFFIXES, ByteStream, open_bytes, open_text
 from luce.errors import DataError, ParseError, SettingError
-from luce.numerics.segments import Chunk, map_chunks, n_threads
+from luce.numerics.segments import Chunk, map_chunks
+from luce.numerics.threads import n_threads
 from luce.spec import Spec, option
 from luce.types import FloatArray, IntArray
 
