@@ -18,6 +18,7 @@ from luce.checks import whole
 from luce.data.groups import Groups
 from luce.data.trec import document_names
 from luce.errors import DataError, SettingError
+from luce.scorers.boosters import ForeignTrees, library_of, library_of_file, trees_in_memory, trees_of_file
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
@@ -68,6 +69,12 @@ class RankerBase:
 
     def scores(self, data: Groups) -> FloatArray:
         """Its scores."""
+        library, named = _library(self.ranker), {} if data.schema is None else data.schema.categories
+        if library is not None and named:
+            raise DataError(
+                f"The base is a model of {library}, which takes numbers, and {data.feature_names[next(iter(named))]!r} "
+                "has categories, whose codes it does not know; give them as numbers, or another base."
+            )
         return self.ranker.predict(data)
 
 
@@ -75,7 +82,7 @@ Base = ColumnBase | RankerBase
 
 
 def make_base(given: Any) -> Base | None:
-    """From what a user gives: None, a fitted ranker, the path of a model file, or `column:NAME`."""
+    """From what a user gives: None, a fitted ranker, a model of LightGBM or XGBoost, a path, or `column:NAME`."""
     from sklearn.utils.validation import check_is_fitted
 
     from luce.ranker import Ranker
@@ -92,8 +99,33 @@ def make_base(given: Any) -> Base | None:
     if isinstance(given, str | Path):
         from luce.model_file import load
 
-        return make_base(load(given))
-    raise SettingError(f"base is a {type(given).__name__}; it must be a Ranker, the path of a model, or 'column:NAME'.")
+        return RankerBase(_ranker_of(trees_of_file(given))) if library_of_file(given) else make_base(load(given))
+    if library_of(given):
+        return RankerBase(_ranker_of(trees_in_memory(given)))
+    raise SettingError(
+        f"base is a {type(given).__name__}; it must be a Ranker, a model of LightGBM or XGBoost, the path of a model, "
+        "or 'column:NAME'."
+    )
+
+
+def _library(ranker: Ranker) -> str | None:
+    """The library that trained a ranker, None for luce."""
+    library: str | None = getattr(ranker, "history_", {}).get("library")
+    return library
+
+
+def _ranker_of(trees: ForeignTrees) -> Ranker:
+    """A fitted ranker with the trees of another library, which knows no labels and has no loss."""
+    from luce.ranker import Ranker
+
+    ranker = Ranker(scorer="trees", scorer__objective="lambdarank")
+    ranker.parts_ = ranker.parts()
+    ranker.scorer_, ranker.loss_, ranker.sizes_, ranker.max_grade_ = trees.scorer, None, None, None
+    ranker.base_, ranker.on_scores_ = None, False
+    told = {"objective": [], "validation": [], "converged": True, "best_iteration": None}
+    ranker.history_ = {**told, "library": trees.library}
+    ranker._note_features(trees.feature_names or tuple(str(i + 1) for i in range(trees.scorer.n_features)))
+    return ranker
 
 
 def to_be_fitted(given: Any) -> bool:
@@ -117,6 +149,12 @@ def cross_fitted(
     """
     from luce.auto.crossfit import deal, informative
 
+    library = None if fitted is None else _library(fitted)
+    if library is not None:
+        raise SettingError(
+            f"base_folds is {folds!r} and the base is a model of {library}, which luce cannot fit again; leave "
+            "base_folds out, or give base_scores of documents by models that did not see their queries."
+        )
     whole("base_folds", folds, 2)
     speaking = len(informative(data))
     if speaking < folds:

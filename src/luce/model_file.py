@@ -241,7 +241,8 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
     if _typed(settings, "named_features", bool):
         ranker.feature_names_in_ = np.array(names, dtype=object)
     ranker.history_ = _typed(settings, "history", dict)
-    ranker.max_grade_ = float(_typed(settings, "max_grade", float))
+    known = settings.get("max_grade", 0) is not None  # a model of another library does not say
+    ranker.max_grade_ = float(_typed(settings, "max_grade", float)) if known else None
     ranker.on_scores_ = _typed(settings, "on_scores", bool)
     ranker.one_query_ = settings.get("one_query") is True
     ranker.base_ = _restore_base(settings, below, depth, tuple(names))

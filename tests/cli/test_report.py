@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import luce
 from luce.data.simulate import simulate
@@ -25,6 +27,44 @@ def test_from_data_to_page(call, tmp_path, monkeypatch):
     assert code == 0
     assert "2 models, 30 test queries" in out
     assert "<title>Mine</title>" in (tmp_path / "page.html").read_text()
+
+
+_MINE = """
+import numpy as np
+import luce
+
+class MyRanker:
+    def fit(self, X, y):
+        self.weights = np.linalg.lstsq(X, y, rcond=None)[0]
+        return self
+
+    def predict(self, X):
+        return X @ self.weights
+
+def rank_of_best(scores, grades):
+    return 1.0 + (scores > scores[np.argmax(grades)]).sum()
+
+rank_of_best.greater_is_better = False
+luce.metrics.register(rank_of_best)
+"""
+
+
+def test_own_model_and_own_metric(tmp_path):
+    luce.write_letor(simulate(queries=30, features=6, seed=4), tmp_path / "data.txt")
+    (tmp_path / "mine.py").write_text(_MINE)
+    for command in (
+        ["compare", "data.txt", "--models", "listnet,mine.py:MyRanker", "--metrics", "rank_of_best,ndcg@5",
+         "--folds", "3", "--out", "run", "--quiet"],
+        ["report", "run", "--out", "page.html", "--json"],  # a process of its own, which does not know mine.py
+    ):  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-m", "luce", *command], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["models"], facts["queries"]) == (2, 30)
+    assert [remark for remark in facts["remarks"] if "MyRanker" in remark] == facts["remarks"]
+    assert '"lower_is_better":["rank_of_best"]' in (tmp_path / "page.html").read_text()
 
 
 def test_mistakes_are_one_sentence(call, tmp_path):

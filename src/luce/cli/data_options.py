@@ -110,6 +110,13 @@ def is_model(path: Path) -> bool:
     return path.is_file() and container_kind(path) is not None
 
 
+def is_base(path: Path) -> bool:
+    """Whether a path names a model that others can stand on: of luce, or of LightGBM or XGBoost."""
+    from luce.scorers.boosters import library_of_file
+
+    return is_model(path) or library_of_file(path) is not None
+
+
 _LISTS = ("features", "drop", "categorical")
 
 

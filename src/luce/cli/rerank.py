@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from luce.cli.common import Report, SeedOption, check_outputs, check_unused, refuse_two, settings_from
-from luce.cli.data_options import Reading, check_predictions, is_model, read_matching, say_columns, write_scores
+from luce.cli.data_options import Reading, check_predictions, is_base, read_matching, say_columns, write_scores
 from luce.cli.options import flag
 from luce.errors import DataError, SettingError
 
@@ -87,7 +87,9 @@ def rerank(
     *,
     context: typer.Context,
     base: Path = typer.Argument(
-        ..., help="Base scores: a TREC run, scores or CSV as luce predict writes them, a model, or model:NAME to train."
+        ...,
+        help="Base scores: a TREC run, scores or CSV as luce predict writes them, a model (LightGBM and XGBoost too), "
+        "or model:NAME to train.",
     ),
     data: Path = typer.Argument(..., help="The documents that the base scores, with their features."),
     files: _Files,
@@ -230,7 +232,7 @@ def _train(
         raise DataError(f"{data}: all labels of every query are equal; grades that differ, or --qrels, are needed.")
     checked = None if valid is None else sources.read(valid, groups.feature_names, groups.schema, like_model=False)
     scores: dict[str, Any] = {}
-    if new is not None or is_model(base):
+    if new is not None or is_base(base):
         ranker.base = str(base) if new is None else new
         if valid_base is not None:
             raise SettingError("The base is a model, which scores the validation documents; leave --valid-base out.")
@@ -250,10 +252,12 @@ def _train(
 
 def _features_of(base: Path) -> tuple[tuple[str, ...], Schema] | tuple[()]:
     """Features and columns of a base that is a model of a table; nothing for any other one."""
-    from luce.model_file import load
+    from luce.base import RankerBase, make_base
 
-    ranker = load(base) if is_model(base) else None
-    return () if ranker is None or ranker.schema_ is None else (ranker.feature_names_, ranker.schema_)
+    at = make_base(str(base)) if is_base(base) else None
+    if not isinstance(at, RankerBase) or at.ranker.schema_ is None:
+        return ()
+    return at.ranker.feature_names_, at.ranker.schema_
 
 
 def _tell(report: Report, ranker: Ranker, groups: Groups, base_scores: FloatArray | None, save: Path) -> None:
@@ -286,7 +290,7 @@ def _applied(model: Path, base: Path, data: Path, sources: _Sources) -> tuple[Gr
     if not hasattr(ranker.scorer_, "kernel_table"):
         raise SettingError(f"{model} holds no reranker; use luce predict for it.")
     groups = sources.read(data, ranker.feature_names_, ranker.schema_)
-    at = make_base(str(base)) if is_model(base) else None
+    at = make_base(str(base)) if is_base(base) else None
     if ranker.on_scores_:
         below = _scores(base, groups) if at is None else at.scores(groups)
         return groups, ranker.predict(groups, base_scores=below)

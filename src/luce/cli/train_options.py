@@ -113,7 +113,9 @@ class Details:
     loss_setting: list[str] | None = flag(None, "A parameter of the loss, as name=value; may be repeated.")
     scorer_setting: list[str] | None = flag(None, "A parameter of the scorer, as name=value; may be repeated.")
     trainer_setting: list[str] | None = flag(None, "A parameter of the trainer, as name=value; may be repeated.")
-    base: str | None = flag(None, "What trees are added to: a model file, or column:NAME for a feature.")
+    base: str | None = flag(
+        None, "What trees are added to: a model file, also of LightGBM or XGBoost, or column:NAME for a feature."
+    )
     base_folds: int | None = flag(
         None, "Fit the base again on so many folds: each query is scored by a copy that did not see it."
     )

@@ -2,7 +2,7 @@
 
 | file | content |
 |---|---|
-| `results.json` | version, settings, leaderboard, statistics, folds, failures, data cards |
+| `results.json` | version, settings, leaderboard, statistics, folds, failures, data cards, metrics that are to be low |
 | `rows.parquet` | model, fold, query, metric, value |
 | `scores.parquet` | model, fold, query, document, grade, score: the test rows in the order of the data |
 | `curves.parquet` | model, fold, part, measure, round, value: learning curves of the chosen models |
@@ -28,6 +28,7 @@ from luce.data.text_files import write_csv
 from luce.errors import DataError
 from luce.experiments.comparison import ModelComparison
 from luce.experiments.state import safe_name
+from luce.metrics.catalog import get
 from luce.metrics.evaluate import mean_of
 from luce.numerics.segments import query_index
 from luce.ranker import Ranker
@@ -103,6 +104,8 @@ def record(comparison: ModelComparison, places: dict[tuple[str, str], str], base
         "failures": [vars(failure) for failure in comparison.failures],
         "failed_models": comparison.failed,
         "data": comparison.cards,
+        # Kept with the values: who reads them need not have a metric of a user's own.
+        "lower_is_better": [name for name in comparison.metrics if not get(name).greater_is_better],
     }
 
 
@@ -187,6 +190,14 @@ class RunFolder:
         return list(self.settings["metrics"])
 
     @property
+    def lower_is_better(self) -> list[str]:
+        """Those of the metrics that are to be low, by the record; a run of old has none and metrics of luce alone."""
+        kept = self.results.get("lower_is_better")
+        return [
+            name for name in self.metrics if (name in kept if kept is not None else not get(name).greater_is_better)
+        ]
+
+    @property
     def models(self) -> list[str]:
         """Models of the leaderboard, best first."""
         return [row["model"] for row in self.results["leaderboard"]]
@@ -250,6 +261,7 @@ def _is_whole(results: Any) -> bool:
         and all(_listed(settings.get(name), lambda text: isinstance(text, str)) for name in ("metrics", "folds"))
         and _listed(board, lambda row: isinstance(row, dict) and isinstance(row.get("model"), str))
         and _listed(folds, lambda row: isinstance(row, dict) and {"model", "fold"} <= set(row))
+        and _listed(results.get("lower_is_better", []), lambda text: isinstance(text, str))
     )
 
 

@@ -250,7 +250,7 @@ class _Scored:
     scores: FloatArray
 
     @property
-    def max_grade_(self) -> float:
+    def max_grade_(self) -> float | None:
         return self.ranker.max_grade_
 
     def predict(self, data: Groups) -> FloatArray:

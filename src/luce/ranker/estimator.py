@@ -88,7 +88,8 @@ class Ranker(Fitting):
     warm_start
         Start from the scorer of the last fit; trees are added to its trees.
     base
-        What trees are added to, and what `listwise` reranks: a fitted ranker, the path of a model, or `"column:NAME"`
+        What trees are added to, and what `listwise` reranks: a fitted ranker, a booster or fitted estimator of
+        LightGBM or XGBoost (its trees, before any link), the path of a model of luce or of these, or `"column:NAME"`
         for a feature that is the score of today. It is saved in the model, and `predict` uses it. A ranker that is not
         fitted is fitted here, on the same data.
     base_folds
@@ -340,7 +341,7 @@ class Ranker(Fitting):
         self.base_, self.on_scores_ = None, False
         seen = getattr(self, "max_grade_", -np.inf)
         self._note_labels(data.y, data.offsets)
-        self.max_grade_ = max(self.max_grade_, seen)
+        self.max_grade_ = max(float(data.y.max()), seen)
         return self
 
     @property
@@ -413,7 +414,9 @@ class Ranker(Fitting):
 
     def __sklearn_clone__(self) -> Self:
         # A clone is not fitted, its base is: it is part of the settings, as a path to it would be.
-        settings = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items()}
+        settings = {
+            name: clone(value, safe=False) for name, value in self.get_params(deep=False).items() if name != "base"
+        }
         base = clone(self.base) if to_be_fitted(self.base) else self.base
         copy = type(self)(**{**settings, "base": base})
         for name in ("_metadata_request", "_unsaid_patience"):

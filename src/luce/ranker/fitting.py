@@ -185,6 +185,8 @@ class Fitting(Probabilities):
     warm_start: bool
     base_: Base | None
     history_: dict[str, Any]
+    max_grade_: float | None
+    """The highest grade of the training, None where another library trained."""
     _unsaid_patience: Any = None
     """The early stopping of a complete system or a file: nobody said it."""
 

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import LuceError
-from luce.metrics.catalog import get
 from luce.report.explain import pack_features, pack_models
 from luce.report.panels import (
     blend_members,
@@ -142,6 +141,11 @@ def build_report(
     facts["cutoffs"] = cutoff_curves(pool, source.run.settings.get("conventions", {}))
     tell()
     facts["learning"] = learning_curves(source.run.curves, pool.models, pool.folds)
+    if source.not_kept:
+        remarks.append(
+            f"A run keeps the models of luce alone: of {', '.join(source.not_kept)}, features, probabilities and "
+            "explanations are left out."
+        )
     if source.models_gone:
         remarks.append(
             f"{source.models_gone} chosen models are not in the run folder or cannot be read; their features, "
@@ -178,7 +182,7 @@ def _about(source: ReportedRun, title: str | None) -> dict[str, Any]:
         "folds": pool.folds,
         "metrics": pool.metrics,
         "leaderboard": plain(results["leaderboard"]),
-        "lower_is_better": [name for name in pool.metrics if not get(name).greater_is_better],
+        "lower_is_better": source.run.lower_is_better,
         "statistics": plain(results.get("statistics", [])),
         "fits": plain([fit for fit in results["folds"] if fit["model"] in pool.models]),
         "failures": plain(results.get("failures", [])),

@@ -157,9 +157,15 @@ class ReportedRun:
         return found
 
     @property
+    def not_kept(self) -> list[str]:
+        """Models of which no file was written: estimators of a user's own, or of other libraries."""
+        return [m for m in self.pool.models if not any(self.run.model_path(m, fold) for fold in self.pool.folds)]
+
+    @property
     def models_gone(self) -> int:
-        """How many chosen models are not there."""
-        return len(self.pool.models) * len(self.pool.folds) - sum(map(len, self.rankers.values()))
+        """How many chosen models were written and are not there."""
+        written = len(self.pool.models) - len(self.not_kept)
+        return written * len(self.pool.folds) - sum(map(len, self.rankers.values()))
 
 
 def read_reported_run(folder: str | Path) -> ReportedRun:

@@ -205,8 +205,16 @@ def forest_of(booster: Any, first: int = 0) -> Forest:
 
 def trees_of(booster: Any, first: int = 0) -> list[Forest]:
     """The same, tree by tree."""
-    text = booster.model_to_string(start_iteration=first, num_iteration=-1).partition("\nend of trees")[0]
-    lines = [tree.splitlines()[1:] for tree in text.split("\nTree=")[1:]]
+    return _trees(booster.model_to_string(start_iteration=first, num_iteration=-1))
+
+
+def forest_of_text(text: str) -> Forest:
+    """All trees of a text in LightGBM's form; one that was found in a file is yet to be checked by `from_arrays`."""
+    return Forest.joined(_trees(text))
+
+
+def _trees(text: str) -> list[Forest]:
+    lines = [tree.splitlines()[1:] for tree in text.partition("\nend of trees")[0].split("\nTree=")[1:]]
     return [_tree(dict(line.split("=", 1) for line in tree if "=" in line)) for tree in lines]
 
 
