@@ -218,14 +218,23 @@ class Intake(BaseEstimator):
 
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
         how: dict[str, Any] = {"dtype": np.float32, "order": "C", "reset": reset}
-        how["ensure_all_finite"] = "allow-nan" if (self.parts() if reset else self).takes_missing else True
+        how["ensure_all_finite"] = False  # said below and by `from_arrays`, with row and feature
         rows_of(X)
         try:
             if y is None and not reset:
-                return validate_data(self, X, **how), None
-            matrix, labels = validate_data(self, X, y, y_numeric=True, **how)
+                matrix, labels = validate_data(self, X, **how), None
+            else:
+                matrix, labels = validate_data(self, X, y, y_numeric=True, **how)
         except (TypeError, ValueError) as error:  # in scikit-learn's words and kinds, which its own checks ask for
             raise (KindError if isinstance(error, TypeError) else DataError)(str(error)) from error
+        if not (self.parts() if reset else self).takes_missing and np.isnan(matrix.sum(dtype=np.float64)):
+            gaps = np.argwhere(np.isnan(matrix))
+            if len(gaps):
+                row, column = gaps[0]
+                raise DataError(
+                    f"Feature {column + 1} of row {row} is NaN, and this model takes no gaps in arrays; fill them, fit "
+                    "a data frame or Groups, whose gaps a model fills by itself, or take scorer='trees'."
+                )
         return matrix, labels
 
     def _check_features(self, data: Groups) -> None:
