@@ -92,6 +92,7 @@ EXTRAS: dict[str, list[Step]] = {
     "sign": [["python", "-c", KEY], [*TRAIN, "--sign", "key"], ["luce", "info", "m.luce"]],
     "torch": [["python", "-c", TORCH]],
     "track": [SIMULATED, [*FOLLOW, "-o", "t.nc"]],
+    "tracking": [SIMULATED, [*FOLLOW, "-o", "t.nc"]],
     "xgboost": [["python", "-c", XGBOOST]],
 }
 

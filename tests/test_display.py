@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import SimpleNamespace
 
@@ -141,6 +142,13 @@ def test_verbose_shows_rounds(data, capsys, monkeypatch):
     monkeypatch.setattr("luce.display._every", lambda seconds, show: show)
     luce.Ranker(max_iter=2, tol=1e-14).fit(data, verbose=True)
     assert "pmop on linear: round 1 of 2, objective" in capsys.readouterr().err
+
+
+def test_verbose_says_the_last_round_of_a_quick_training_in_a_log(data, capsys):
+    luce.Ranker(max_iter=2, tol=1e-14).fit(data, verbose=True)
+    assert re.fullmatch(
+        r"(pmop on linear: .*\n)*pmop on linear: round 2 of 2, objective \S+\n", capsys.readouterr().err
+    )
 
 
 def test_the_first_interruption_keeps_and_the_second_gives_up():

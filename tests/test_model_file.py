@@ -188,3 +188,19 @@ def test_output_errors_leave_nothing_behind(data, tmp_path):
     with pytest.raises(OutputError, match="disk is full"):
         model.save("/dev/full")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"qid,label,price\n1,0,3.5\n", "a table of text .CSV.; luce.read"),
+        (b"2 qid:1 1:0.5 2:3\n", "judged documents .LETOR."),
+        (b"tree\nversion=v4\nnum_class=1\n", "a text model of LightGBM"),
+        (b"PAR1" + bytes(20), "a Parquet table"),
+        (b"\x80\x04\x95" + bytes(20), "a Python pickle"),
+    ],
+)
+def test_a_usual_file_that_is_no_model_is_said_to_be_what_it_is(tmp_path, content, said):
+    (tmp_path / "m").write_bytes(content)
+    with pytest.raises(ModelFormatError, match=f"is no file that luce saved but {said}"):
+        luce.load(tmp_path / "m")

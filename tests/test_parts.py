@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import luce
 from luce.data.simulate import simulate
-from luce.errors import LuceError, LuceWarning, SettingError
+from luce.errors import DataError, LuceError, LuceWarning, SettingError
 from luce.registry import Registry
 from luce.report.build import write_report
 from luce.training.task import Task, Trained, Trainer
@@ -394,3 +394,33 @@ def test_a_setting_that_needs_its_part(name, said):
 def test_what_parts_take_is_listed_whole():
     with pytest.raises(SettingError, match=r"loss 'pmop' takes .*tier_gain\. It is a setting of trainer 'sgd'"):
         luce.Ranker("pmop", schedule="sqrt").fit(np.ones((4, 2)), [1, 0, 1, 0], qid=[1, 1, 2, 2])
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda data: luce.Ranker(n_estimators=9), "A ranker does not .*: n_estimators; here it is max_iter."),
+        (
+            lambda data: luce.Ranker(n_estimators=9, objective="x"),
+            "n_estimators, objective; here they are max_iter, loss.",
+        ),
+        (lambda data: luce.Ranker().fit(data, sample_weight=[1.0]), "fit does not .*: sample_weight; .* query_weight."),
+        (lambda data: luce.Ranker().fit(data, eval_set=data), "fit does not .*: eval_set; here it is valid."),
+        (
+            lambda data: luce.Ranker().fit(data, vaild=data),
+            "fit does not .*: vaild; it takes X, .*Did you mean 'valid'.",
+        ),
+        (lambda data: luce.Ranker("lambdarank").fit(data), "'lambdarank' is no loss here .*luce.model.'lambdamart'."),
+        (lambda data: luce.Ranker("rank:ndcg").fit(data), "--model lambdamart"),
+    ],
+)
+def test_words_of_other_libraries_are_answered_by_ours(data, call, said):
+    with pytest.raises(SettingError, match=said):
+        call(data)
+
+
+def test_a_gap_in_an_array_is_said_with_its_place(data):
+    X = np.array(data.X)
+    X[3, 1] = np.nan
+    with pytest.raises(DataError, match=r"Feature 2 of row 3 is NaN, and this model takes no gaps.*scorer='trees'"):
+        luce.Ranker(max_iter=1).fit(X, data.y, qid=data.qid)

@@ -214,8 +214,13 @@ def test_bad_frames_in_one_sentence(frame, call, said):
 
 
 def test_columns_that_are_left_out_are_said(frame):
-    with pytest.warns(LuceWarning, match="Columns left out: title .a text that is different in every row"):
+    with pytest.warns(LuceWarning, match="left out: title .a text that is different in every row.*title; make numb"):
         luce.Ranker(max_iter=1).fit(frame.assign(title=[f"t{i}" for i in range(len(frame))]), "grade", qid="search")
+
+
+def test_a_frame_without_query_ids_names_the_likely_column(frame):
+    with pytest.warns(LuceWarning, match="rows are the documents of one query; 'search' may be .* qid='search'"):
+        luce.Ranker(max_iter=1).fit(frame, "grade")
 
 
 def test_names_survive_a_pipeline(frame):

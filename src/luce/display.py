@@ -104,15 +104,19 @@ def progress_text(step: int, total: int | None, info: Mapping[str, float], secon
     return ", ".join(parts)
 
 
+_COMPILING = "compiling"
+
+
 @contextmanager
-def progress_bar(title: str, names: Mapping[str, str] | None = None) -> Iterator[Progress]:
+def progress_bar(title: str, names: Mapping[str, str] | None = None, *, last: bool = False) -> Iterator[Progress]:
     """Shows what a training tells, in a notebook, a terminal or, every ten seconds, as lines of a log.
 
+    With `last` a log also has a line of the last round, so that it says something of the quickest training.
     `names` are other words for values, such as the name of the metric for "validation". While kernels are compiled, and
     only then, it says so.
     """
     words, since = dict(names or {}), time.monotonic()
-    with _surface(title) as show, _watched_compiler(lambda: show("compiling", None)) as compiler:
+    with _surface(title, last) as show, _watched_compiler(lambda: show(_COMPILING, None)) as compiler:
 
         def tell(step: int, total: int | None, info: Mapping[str, float]) -> None:
             chosen = ["validation"] if "validation" in info else list(info)
@@ -157,7 +161,7 @@ def _watched_compiler(begins: Callable[[], None]) -> Iterator[_Compiler]:
 
 
 @contextmanager
-def _surface(title: str) -> Iterator[Callable[[str, float | None], None]]:
+def _surface(title: str, last: bool) -> Iterator[Callable[[str, float | None], None]]:
     """Where a line of progress goes, with the share that is done."""
     if _runs_in_notebook():
         yield _in_notebook(title)
@@ -176,7 +180,21 @@ def _surface(title: str) -> Iterator[Callable[[str, float | None], None]]:
                 task, description=text, total=None if share is None else 1.0, completed=share or 0.0
             )
     else:
-        yield _every(10.0, lambda text, share: print(f"{title}: {text}", file=sys.stderr, flush=True))
+        unsaid: list[str] = []
+
+        def say(text: str, share: float | None = None) -> None:
+            unsaid.clear()
+            print(f"{title}: {text}", file=sys.stderr, flush=True)
+
+        tell = _every(10.0, say)
+
+        def noted(text: str, share: float | None) -> None:
+            unsaid[:] = [text] if text != _COMPILING else []
+            tell(text, share)
+
+        yield noted
+        if last and unsaid:
+            say(unsaid[0])
 
 
 def _every(seconds: float, show: Callable[[str, float | None], None]) -> Callable[[str, float | None], None]:

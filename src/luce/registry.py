@@ -29,9 +29,41 @@ def canonical(name: str) -> str:
     return name.strip().lower().replace("-", "_")
 
 
+_ELSEWHERE = {
+    "n_estimators": "max_iter",
+    "num_boost_round": "max_iter",
+    "num_iterations": "max_iter",
+    "iterations": "max_iter",
+    "n_iter": "max_iter",
+    "epochs": "max_epochs",
+    "objective": "loss",
+    "eta": "learning_rate",
+    "lr": "learning_rate",
+    "reg_lambda": "l2",
+    "weight_decay": "l2",
+    "batch_size": "batch_queries",
+    "early_stopping_rounds": "early_stopping",
+    "eval_metric": "metric",
+    "seed": "random_state",
+    "sample_weight": "query_weight",
+    "eval_set": "valid",
+    "validation_data": "valid",
+    "groups": "group",
+}
+"""Names that other libraries give to settings, and those that they have here."""
+_MODELS = {"lambdarank": "lambdamart", "lambdamart": "lambdamart", "rank:ndcg": "lambdamart", "mart": "mart"}
+"""Objectives of other libraries, and the complete systems that follow them here."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
     """The error for a name that is not known, with the nearest one that is."""
     known = sorted(known)
+    if kind == "loss" and canonical(name) in _MODELS:
+        model = _MODELS[canonical(name)]
+        return UnknownNameError(
+            f"{name!r} is no loss here but what the complete system {model!r} follows; give luce.model({model!r}), "
+            f"--model {model}, in place of the loss."
+        )
     close = difflib.get_close_matches(canonical(name), [canonical(k) for k in known], n=1, cutoff=0.6)
     hint = ""
     if close:
@@ -80,6 +112,10 @@ def _check_truths(factory: Any, parameters: Mapping[str, Any]) -> None:
 def unknown_setting(owner: str, unknown: Iterable[str], taken: Iterable[str]) -> SettingError:
     """The error for settings that a part does not have, with the nearest one that it has."""
     unknown, taken = list(unknown), list(taken)
+    here = [_ELSEWHERE.get(name) for name in unknown]
+    if all(name in taken for name in here):
+        names = ("it is " if len(here) == 1 else "they are ") + ", ".join(map(str, here))
+        return SettingError(f"{owner} does not take these parameters: {', '.join(unknown)}; here {names}.")
     close = difflib.get_close_matches(unknown[0], taken, n=1, cutoff=0.6)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     takes = f"it takes {', '.join(taken)}" if taken else "it takes none"

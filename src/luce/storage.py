@@ -14,6 +14,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -331,7 +332,41 @@ def _damaged(path: Path, why: str) -> ModelFormatError:
     return ModelFormatError(f"{path} is not a file that luce can read, or it is damaged: {why}.")
 
 
+_BEGINNINGS = {
+    b"tree\nversion=": "a text model of LightGBM, which lightgbm.Booster reads",
+    b"PAR1": "a Parquet table; luce.read reads its data",
+    b"ARROW1": "an Arrow table; luce.read reads its data",
+    b"PK\x03\x04": "a zip archive",
+    b"\x1f\x8b": "packed by gzip",
+    b"\x80\x04": "a Python pickle, which luce does not open",
+    b"\x80\x05": "a Python pickle, which luce does not open",
+}
+_TABLE_LINE = re.compile(rb"[^\x00-\x08\x0e-\x1f]*[,;\t|][^\x00-\x08\x0e-\x1f]*")
+_LETOR_LINE = re.compile(rb"[-+.\deE]+ +(qid:\S+|\d+:\S+)[^\x00-\x08\x0e-\x1f]*")
+
+
+def _foreign(head: bytes) -> str:
+    """What a file that begins like this is, where it is no file of luce but a usual one; "" where nobody knows.
+
+    >>> _foreign(b"qid,label,price\\n"), _foreign(b"tree\\nversion=v4\\n")[:24], _foreign(bytes(9))
+    ('a table of text (CSV); luce.read reads its data', 'a text model of LightGBM', '')
+    """
+    if head[8:9] == b"{" and b"\0" in head[:8]:  # the length of a header, and the header
+        return ""
+    known = next((what for begin, what in _BEGINNINGS.items() if head.startswith(begin)), "")
+    line = head.replace(b"\r", b"\n").partition(b"\n")[0]
+    if not known and _LETOR_LINE.fullmatch(line):
+        return "judged documents (LETOR); luce.read reads them"
+    if not known and head[:1] not in (b"{", b"[") and _TABLE_LINE.fullmatch(line):
+        return "a table of text (CSV); luce.read reads its data"
+    return known
+
+
 def _read_header(path: Path, stream: IO[bytes], size: int) -> tuple[dict[str, Any], int]:
+    what = _foreign(stream.read(4096))
+    if what:
+        raise ModelFormatError(f"{path} is no file that luce saved but {what}.")
+    stream.seek(0)
     prefix = stream.read(8)
     if len(prefix) < 8:
         raise _damaged(path, f"it has only {size} bytes")

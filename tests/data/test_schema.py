@@ -91,7 +91,8 @@ def test_the_remark_names_every_column():
     remark = data.schema.remark()
     assert remark == (
         "Features: price, brand (3 categories), new, listed (days since 1970-01-01 UTC). Query: search. Label: grade. "
-        "Document: sku. Left out: stock (dropped), title (a text that is different in every row)."
+        "Document: sku. Left out: stock (dropped), title (a text that is different in every row). Not used as "
+        "they are: title; make numbers of texts, or name those of few values in categorical=, --categorical."
     )
     assert all(name in remark for name in TABLE)
 
@@ -177,7 +178,10 @@ def test_columns_that_give_too_much_away():
         "same": [7] * ROWS,
         "code": [17 * i % 100 for i in range(ROWS)],
     }
-    with pytest.warns(LuceWarning, match="'leak' is equal to the label; the column 'row' is the number of the row"):
+    with pytest.warns(
+        LuceWarning,
+        match="'leak' is equal to the label and left .*'row' is the number of the row and left out .features=",
+    ):
         data = luce.from_frame(pa.table(table), **WORDS)
     assert data.feature_names == (*FEATURES, "same", "code")
     why = {column.name: column.why for column in data.schema.columns if column.why}
@@ -188,6 +192,30 @@ def test_columns_that_give_too_much_away():
     assert luce.from_frame(pa.table(table), features=["row"], **WORDS).feature_names == ("row",)
     with pytest.warns(LuceWarning, match="'leak' is equal to the label"):
         assert luce.from_frame(pa.table(table), features=["leak"], **WORDS).feature_names == ("leak",)
+
+
+@pytest.mark.parametrize("kept", ["id", "grown"])
+def test_an_id_is_never_the_only_feature(kept):
+    """Rising from row to row, or called an id: left out where nothing else is there, and named where there is more."""
+    numbers = {"id": [17 * i % 100 for i in range(ROWS)], "grown": [3 * i * i + 5 for i in range(ROWS)]}
+    table = {name: TABLE[name] for name in ("search", "grade")} | {kept: numbers[kept]}
+    with pytest.raises(DataError, match=rf"No column is left for features .{kept}: .*an id.*features=, --features"):
+        luce.from_frame(pa.table(table), qid="search", label="grade")
+    data = luce.from_frame(pa.table(table), qid="search", label="grade", features=[kept])
+    assert data.feature_names == (kept,)
+    with pytest.warns(LuceWarning, match=f"{kept!r} is a whole number that is different in every row; an id"):
+        data = luce.from_frame(pa.table(table | {"x": [0.5, 0.25] * (ROWS // 2)}), qid="search", label="grade")
+    assert data.feature_names == (kept, "x")
+
+
+def test_a_whole_number_that_is_no_id_may_be_the_only_feature():
+    table = {name: TABLE[name] for name in ("search", "grade")} | {"price": [17 * i % 100 for i in range(ROWS)]}
+    assert luce.from_frame(pa.table(table), qid="search", label="grade").feature_names == ("price",)
+
+
+def test_a_table_without_a_query_names_likely_columns():
+    with pytest.raises(DataError, match=r"no column 'qid' for the query.*such as --qid 'search'"):
+        luce.from_frame(pa.table(TABLE), label="grade")
 
 
 def test_categories_that_are_asked_for():

@@ -25,7 +25,28 @@ _ROLES: dict[str, tuple[str, ...]] = {**ROLES, "subtopics": ("subtopics",)}
 COLUMN_LISTS = ("features", "drop", "categorical")
 _TYPES = ("number", "boolean", "category", "date", "duration", "text", "other")
 DATE_UNIT = "days since 1970-01-01 UTC"
+_DROPPED, _UNASKED, _FRAME_INDEX = "dropped", "not asked for", "the index of a data frame"
 _INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|")
+_ID = re.compile(r"(?i:(.*[_ .-])?(id|uuid|guid|key|index|nr|rownum|pk))|.*[a-z]I[dD]")
+_QUERY = re.compile(r"q|(q|query|search|srch|session|request|impression|topic)[_ .-]?(id|no|nr|number)?", re.IGNORECASE)
+
+
+def named_as_id(name: str) -> bool:
+    """Whether a column is called as ids are.
+
+    >>> [name for name in ("id", "sku_id", "docId", "price", "paid") if named_as_id(name)]
+    ['id', 'sku_id', 'docId']
+    """
+    return _ID.fullmatch(name) is not None
+
+
+def likely_queries(names: Iterable[str]) -> list[str]:
+    """The columns that are called as query ids are.
+
+    >>> likely_queries(["search", "price", "Session ID", "queries"])
+    ['search', 'Session ID']
+    """
+    return [name for name in names if _QUERY.fullmatch(name)]
 
 
 class TableWords(TypedDict, total=False):
@@ -169,15 +190,23 @@ class Schema:
 
         >>> columns = [Column("q", "qid", "text"), Column("x", "feature", "number")]
         >>> Schema((*columns, Column("t", "left out", "text", why="it is different in every row"))).remark()
-        'Features: x. Query: q. Left out: t (it is different in every row).'
+        'Features: x. Query: q. Left out: t (it is different in every row). Not used as they are: t; make numbers of \
+texts, or name those of few values in categorical=, --categorical.'
         """
         titles = {"qid": "Query", "label": "Label", "doc": "Document", "weight": "Weight", "subtopics": "Subtopics"}
         parts = ["Features: " + _listed([_with_type(column) for column in self.features])]
         parts += [f"{title}: {name}" for role, title in titles.items() if (name := self.named(role)) is not None]
         if self.left_out:
             parts.append("Left out: " + _listed([f"{column.name} ({column.why})" for column in self.left_out], 30))
+        parts += [f"Not used as they are: {needed}"] if (needed := self.unused_texts()) else []
         odd = [f"{column.name}: {column.why}" for column in self.features if column.why]
         return ". ".join([*parts, *(["Note " + _listed(odd)] if odd else [])]) + "."
+
+    def unused_texts(self) -> str:
+        """The texts that nobody named and that are no features, and what would make them one; "" for none."""
+        texts = [c.name for c in self.left_out if c.type == "text" and c.why not in (_DROPPED, _UNASKED, _FRAME_INDEX)]
+        what = "; make numbers of texts, or name those of few values in categorical=, --categorical"
+        return _listed(texts) + what if texts else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -296,7 +325,8 @@ def _roles(types: Mapping[str, str], said: Mapping[str, Any], known: Mapping[str
         raise DataError("label_map (--label-map) was given, and there is no label column; name it by label=, --label.")
     if "qid" not in taken:
         raise DataError(
-            f"There is no column 'qid' for the query; the columns are {_listed(list(types))}: name it by qid=, --qid."
+            f"There is no column 'qid' for the query; the columns are {_listed(list(types))}: name it by qid=, --qid"
+            + (f", such as --qid {near[0]!r}." if (near := likely_queries(types)) else ".")
         )
     return taken
 
@@ -332,7 +362,7 @@ def choose(types: Mapping[str, str], said: Mapping[str, Any], index: Sequence[st
             raise DataError(f"The column {name!r} cannot be a feature: {_reason(name, type_, (), ())}.")
         columns.append(Column(name, LEFT_OUT if why else FEATURE, type_ if type_ in _TYPES else "other", why=why))
     columns += [
-        Column(name, LEFT_OUT, types[name] if types[name] in _TYPES else "other", why="not asked for") for name in left
+        Column(name, LEFT_OUT, types[name] if types[name] in _TYPES else "other", why=_UNASKED) for name in left
     ]
     return Schema(tuple(columns))
 
@@ -340,7 +370,7 @@ def choose(types: Mapping[str, str], said: Mapping[str, Any], index: Sequence[st
 def _reason(name: str, type_: str, drop: Sequence[str], index: Sequence[str]) -> str:
     """Why a column is no feature, before its values are seen."""
     if name in drop:
-        return "dropped"
+        return _DROPPED
     if name in index or _INDEX.fullmatch(name):
-        return "the index of a data frame"
+        return _FRAME_INDEX
     return {"other": "neither numbers nor text", "empty": "empty"}.get(type_, "")

@@ -40,7 +40,7 @@ from luce.ranker.fitting import (
 )
 from luce.ranker.intake import refuse_blind_search, rows_of
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms, unknown_parameter
-from luce.registry import all_settings_of, with_settings
+from luce.registry import all_settings_of, unknown_setting, with_settings
 from luce.training.descent import LinearStream
 from luce.training.held_out import warn_of_overlap
 from luce.training.task import Task
@@ -214,7 +214,8 @@ class Ranker(Fitting):
             elif name in own:
                 setattr(self, name, value)
             else:
-                raise unknown_parameter(name, own, {part: params.get(part, getattr(self, part)) for part in PARTS})
+                unknown = [each for each in params if each not in own and each.partition("__")[0] not in PARTS]
+                raise unknown_parameter(unknown, own, {part: params.get(part, getattr(self, part)) for part in PARTS})
         for part, changes in nested.items():
             found = getattr(choose({name: getattr(self, name) for name in PARTS}, {}), part)
             if found is None:
@@ -247,6 +248,7 @@ class Ranker(Fitting):
         progress: Progress | None = None,
         callbacks: Sequence[Progress] = (),
         verbose: bool | int = False,
+        **unknown: Any,
     ) -> Self:
         """Learn from `Groups`, or from features, labels and query ids (without ids, all rows are one query).
 
@@ -262,9 +264,12 @@ class Ranker(Fitting):
         are judged by `pairwise_accuracy` unless it is named.
         `base_scores` (and `valid_base_scores`) are scores of the rows to which trees are added, or which are reranked:
         no model can keep them, so that `predict` then needs those of its rows as well.
-        `verbose` shows progress, in notebooks and terminals. `callbacks` (`progress` is one more) are called once a
-        round with its number, the most rounds and a dict of values; one that gives True ends the training.
+        `verbose` shows progress, in notebooks, terminals and logs. `callbacks` (`progress` is one more) are called
+        once a round with its number, the most rounds and a dict of values; one that gives True ends the training.
         """
+        if unknown:  # words of other libraries are answered by those of this one
+            taken = [p.name for p in signature(Ranker.fit).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+            raise unknown_setting("fit", unknown, taken[1:])
         parts = self.parts()
         refuse_blind_search(qid, group)
         refuse_alone(

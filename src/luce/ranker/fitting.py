@@ -54,7 +54,7 @@ def watched(
     if not verbose:
         yield tell if listening else None
         return
-    with progress_bar(parts.title, {"validation": parts.metric.name}) as bar:
+    with progress_bar(parts.title, {"validation": parts.metric.name}, last=True) as bar:
         listening.append(bar)
         yield tell
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,16 +18,11 @@ from luce.base import Base, aligned
 from luce.data.describe import Profile, sampled
 from luce.data.filling import Filling, normalise_within_queries
 from luce.data.groups import Groups, from_arrays
-from luce.data.schema import Schema
+from luce.data.schema import Schema, likely_queries
 from luce.errors import DataError, KindError, LuceWarning, RowsError, SettingError
 from luce.ranker.columns import check_labels, ids_of_sizes, is_frame, names_of, table_groups
 from luce.ranker.parts import Parts
 from luce.types import FloatArray
-
-if TYPE_CHECKING:
-    pass
-
-from typing import TYPE_CHECKING
 
 
 def refuse_blind_search(qid: Any, group: Any) -> None:
@@ -156,7 +151,8 @@ class Intake(BaseEstimator):
         )
         if reset:
             self.feature_names_, self.one_query_ = data.feature_names, qid is None
-            _warn_of_one_query(data, qid)
+            if qid is None:
+                _warn_of_one_query(data, [])
         return data
 
     def _table(self, X: Any, y: Any, qid: Any, reset: bool) -> Groups:
@@ -171,7 +167,8 @@ class Intake(BaseEstimator):
             data = table_groups(X, {"label": y, "qid": np.zeros(len(X)) if alone else qid})
             self._note_features(data.feature_names)
             self.one_query_ = alone
-            _warn_of_one_query(data, None if alone else qid)
+            if alone:
+                _warn_of_one_query(data, likely_queries(names))
             _warn_of_left_out(data)
             return data
         schema = self.schema_
@@ -221,14 +218,23 @@ class Intake(BaseEstimator):
 
     def _validated(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.float32], NDArray[Any] | None]:
         how: dict[str, Any] = {"dtype": np.float32, "order": "C", "reset": reset}
-        how["ensure_all_finite"] = "allow-nan" if (self.parts() if reset else self).takes_missing else True
+        how["ensure_all_finite"] = False  # said below and by `from_arrays`, with row and feature
         rows_of(X)
         try:
             if y is None and not reset:
-                return validate_data(self, X, **how), None
-            matrix, labels = validate_data(self, X, y, y_numeric=True, **how)
+                matrix, labels = validate_data(self, X, **how), None
+            else:
+                matrix, labels = validate_data(self, X, y, y_numeric=True, **how)
         except (TypeError, ValueError) as error:  # in scikit-learn's words and kinds, which its own checks ask for
             raise (KindError if isinstance(error, TypeError) else DataError)(str(error)) from error
+        if not (self.parts() if reset else self).takes_missing and np.isnan(matrix.sum(dtype=np.float64)):
+            gaps = np.argwhere(np.isnan(matrix))
+            if len(gaps):
+                row, column = gaps[0]
+                raise DataError(
+                    f"Feature {column + 1} of row {row} is NaN, and this model takes no gaps in arrays; fill them, fit "
+                    "a data frame or Groups, whose gaps a model fills by itself, or take scorer='trees'."
+                )
         return matrix, labels
 
     def _check_features(self, data: Groups) -> None:
@@ -322,11 +328,13 @@ def _with_weight(data: Groups, query_weight: Any) -> Groups:
     return replace(data, query_weight=np.asarray(query_weight))
 
 
-def _warn_of_one_query(data: Groups, qid: Any) -> None:
-    if qid is None and data.n_queries == 1 and data.n_rows > _MANY:
+def _warn_of_one_query(data: Groups, likely: Sequence[str]) -> None:
+    """Say that rows without query ids are one query, where they seem to be several: many, or beside likely ids."""
+    if likely or data.n_rows > _MANY:
+        hint = f"; {', '.join(map(repr, likely))} may be the query: give qid={likely[0]!r}" if likely else ""
         warnings.warn(
-            f"qid was not given, so that all {data.n_rows:,} rows are the documents of one query; give qid or group "
-            "where there are several.",
+            f"qid was not given, so that all {data.n_rows:,} rows are the documents of one query{hint or '; give qid'} "
+            "or group where there are several.",
             LuceWarning,
             stacklevel=5,
         )
@@ -338,4 +346,6 @@ def _warn_of_left_out(data: Groups) -> None:
     said = ("the index of a data frame", "equal to the label", "the number of the row")
     left = [f"{column.name} ({column.why})" for column in data.schema.left_out if column.why not in said]
     if left:
-        warnings.warn(f"Columns left out: {', '.join(left)}.", LuceWarning, stacklevel=5)
+        texts = data.schema.unused_texts()
+        more = f" Not used as they are: {texts}." if texts else ""
+        warnings.warn(f"Columns left out: {', '.join(left)}.{more}", LuceWarning, stacklevel=5)

@@ -7,7 +7,7 @@ not go together, before any data are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isclass
 from typing import Any
@@ -167,13 +167,14 @@ def _owner(name: str, found: Mapping[str, Any]) -> str:
     raise SettingError(f"{name} is a setting of no part of this ranker: {lists}.{hint}")
 
 
-def unknown_parameter(name: str, own: Iterable[str], given: Mapping[str, Any]) -> SettingError:
+def unknown_parameter(names: Sequence[str], own: Iterable[str], given: Mapping[str, Any]) -> SettingError:
     """The error for what a ranker does not take: with how to write it where one of its parts does."""
+    name = names[0]
     parts = choose(given, {})
     there = {part: getattr(parts, part) for part in PARTS if getattr(parts, part) is not None}
     owners = [f"{part}__{name}" for part in there if name in all_settings_of(there[part])]
     if not owners:
-        return unknown_setting("A ranker", [name], [*own, *(f"{part}__NAME" for part in PARTS)])
+        return unknown_setting("A ranker", names, [*own, *(f"{part}__NAME" for part in PARTS)])
     return SettingError(f"{name} is a setting of a part of the ranker; write {' or '.join(owners)}.")
 
 

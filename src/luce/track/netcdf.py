@@ -35,7 +35,7 @@ def _library() -> Any:
     try:
         return import_module("netCDF4")
     except ImportError as error:
-        raise MissingExtraError("A NetCDF file", "track") from error
+        raise MissingExtraError("A NetCDF file", "tracking") from error
 
 
 def write_netcdf(path: str | Path, tracks: Mapping[str, Track]) -> None:

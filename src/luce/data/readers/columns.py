@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.column import as_days, as_floats, as_text, plain
-from luce.data.schema import FEATURE, LEFT_OUT, Column, Schema
+from luce.data.schema import FEATURE, LEFT_OUT, Column, Schema, named_as_id
 from luce.data.text_files import FOREIGN, reason
 from luce.errors import DataError
 from luce.types import FloatArray
@@ -29,6 +29,8 @@ FEW_ROWS = 10
 """In fewer rows than this a column may equal the label or the row number, or have new categories only, by chance."""
 _NUMBER_TEXT = re.compile(r"[-+]?[€$£]?\s?\d[\d.,'\s]*\s?[%€$£]?")
 DISGUISED = "numbers or dates written as text"
+_DIFFERENT = "a whole number that is different in every row"
+LIKE_ID = f"{_DIFFERENT}; an id?"
 
 
 def type_name(type_: pa.DataType) -> str:
@@ -118,6 +120,9 @@ class Encoder:
         """The schema with what was learned, new codes for each column (None: as they are), and the columns to keep."""
         learned = [learner.finish(self.rows) for learner in self._columns]
         columns = [column for column, _ in learned]
+        used = [column for column in columns if column.role == FEATURE]
+        if self._automatic and used and all(column.why == LIKE_ID for column in used):
+            columns = [replace(column, role=LEFT_OUT) if column in used else column for column in columns]
         kept = np.array([j for j, column in enumerate(columns) if column.role == FEATURE], dtype=np.intp)
         if not len(kept):
             left = "; ".join(f"{column.name}: {column.why}" for column in self.schema.with_columns(columns).left_out)
@@ -242,7 +247,7 @@ class _Learner:
         elif not self._asked and len(names) == rows and rows > 1:
             why = self._disguised(names) or "a text that is different in every row"
         elif not self._asked and len(names) > MOST_CATEGORIES:
-            why = f"a text with more than {MOST_CATEGORIES:,} values; categorical= takes it all the same"
+            why = f"a text with more than {MOST_CATEGORIES:,} values"
         if why and (self._automatic or not names):
             return replace(self.column, role=LEFT_OUT, type="text", why=why), None
         codes = np.full(len(names) + 1, np.nan, dtype=np.float32)  # the last one is that of a gap
@@ -261,18 +266,18 @@ class _Learner:
         column = self.column
         if self._constant and self._first is not None and np.isnan(self._first):
             return replace(column, role=LEFT_OUT if self._automatic else FEATURE, why="empty")
-        if rows < FEW_ROWS:
-            return replace(column, why=_ROUNDED if self._rounded else "")
-        if self._constant:
+        many = rows >= FEW_ROWS
+        if many and self._constant:
             return replace(column, why="one value in all rows")
-        if self._like_label:
+        if many and self._like_label:
             return replace(column, role=LEFT_OUT if self._automatic else FEATURE, why="equal to the label")
-        if self._like_order and self._automatic:
+        if many and self._like_order and self._automatic:
             return replace(column, role=LEFT_OUT, why="the number of the row")
-        if self._different and self._automatic:
+        if self._automatic and (many or (rows > 1 and named_as_id(column.name))) and self._different:
             together = np.concatenate(self._different)
             if len(np.unique(together)) == rows:
-                return replace(column, why="a whole number that is different in every row; an id?")
+                rising = bool((np.diff(together) > 0).all())
+                return replace(column, why=LIKE_ID if rising or named_as_id(column.name) else _DIFFERENT)
         return replace(column, why=_ROUNDED if self._rounded else "")
 
 

@@ -17,8 +17,8 @@ from luce.data.column import as_text
 from luce.data.groups import Groups
 from luce.data.named_rows import subtopic_matrix
 from luce.data.outline import GrowingMatrix, Outline, outline_of_rows
-from luce.data.readers.columns import DISGUISED, FEW_ROWS, Encoder, frame_index, numbers, type_name
-from luce.data.schema import Schema, TableWords, choose, words
+from luce.data.readers.columns import DISGUISED, FEW_ROWS, LIKE_ID, Encoder, frame_index, numbers, type_name
+from luce.data.schema import LEFT_OUT, Schema, TableWords, choose, words
 from luce.data.table import Table
 from luce.data.table_file import TableFile, table_kind
 from luce.data.text_files import as_parse_error, border
@@ -148,6 +148,7 @@ class JudgedTable:
                     encoder.fill(scratch, batch, parts.labels)
             if encoder is not None and parts.rows:
                 self.schema, self._fixed = encoder.finish()[0], True
+                self._warn(encoder)
             return parts.outline(self.schema)
 
     def blocks(self, width: int) -> Iterator[NDArray[np.float32]]:
@@ -192,8 +193,14 @@ class JudgedTable:
     def _warn(self, encoder: Encoder) -> None:
         said = [
             f"the column {column.name!r} is {column.why}"
+            + (" and left out (features=, --features take it back)" if column.role == LEFT_OUT else "")
             for column in self.schema.columns
             if column.why in ("equal to the label", "the number of the row")
+        ]
+        said += [
+            f"the column {column.name!r} is {LIKE_ID} (drop=, --drop leave it out)"
+            for column in self.schema.features
+            if column.why == LIKE_ID
         ]
         said += [f"the column {c.name!r} holds {c.why}" for c in self.schema.columns if c.why.startswith(DISGUISED)]
         said += [
