@@ -99,3 +99,12 @@ def test_likelihood_of_lists_as_grades(data):
     lists = luce.Comparisons.from_orders([[3, [0, 1]]], top=True)
     expected = model.log_likelihood(luce.from_arrays(data.X[:4], [1, 1, 0, 2]))
     np.testing.assert_allclose(model.log_likelihood(data, comparisons=lists), expected)
+
+
+def test_ties_alone_teach_no_order(data):
+    ties = luce.Comparisons.from_pairs(ties=[(0, 1)])
+    for name in ("ranknet", "davidson"):
+        with pytest.raises(DataError, match="hold ties only, from which no order can be learned"):
+            luce.Ranker(name).fit(data, comparisons=ties)
+    graded = luce.from_arrays(data.X, [2, 1, 0, 0, 1, 0], qid=data.qid)
+    assert luce.Ranker("davidson").fit(graded, comparisons=ties).loss_.tie_parameter > 0

@@ -75,7 +75,7 @@ def test_ranker_learns_from_comparisons_alone(problem):
 
 def test_bad_settings(problem):
     data, comparisons = problem
-    with pytest.raises(SettingError, match="cannot use comparisons"):
+    with pytest.raises(SettingError, match="learns from rankings; the comparisons hold pairs"):
         luce.Ranker(loss="pmop").fit(data, comparisons=comparisons)
     with pytest.raises(SettingError, match="comparison_weight"):
         luce.Ranker(loss="ranknet").fit(data, comparisons=comparisons, comparison_weight=0)

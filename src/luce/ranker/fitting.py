@@ -120,6 +120,11 @@ def refuse_unheard(comparisons: Comparisons, parts: Parts, data: Groups) -> None
     """Comparisons that say nothing, or that an objective of LightGBM would not hear beside grades."""
     if not len(graded_rows(comparisons, data.offsets).queries):
         raise DataError("The comparisons hold neither a list nor a pair that says something; give at least one.")
+    ties_only = not len(comparisons.wins) and not comparisons.n_orders
+    if ties_only and not (np.ptp(data.y) > 0 and getattr(parts.loss, "uses_ties", False)):
+        raise DataError(
+            "The comparisons hold ties only, from which no order can be learned; give preferences or lists as well."
+        )
     if getattr(parts.scorer, "objective", None) is not None and np.ptp(data.y) > 0:
         raise SettingError(
             f"{parts.title!r} has a criterion of its own, which learns from the grades and would not hear the "
