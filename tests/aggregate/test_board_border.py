@@ -284,7 +284,6 @@ def test_judges_of_boards_with_effects() -> None:
         ({**SCORES, "maths": [1e300, 7, 6, 2]}, {}, "within 1e"),
         ({**SCORES, "model": ["x", "x ", "z", "w"]}, {}, "in two rows"),
         ({key: SCORES[key] for key in ("maths", "code")}, {}, "no column of models"),
-        (pd.DataFrame(SCORES).set_index("model"), {}, "no column of models"),
         (pd.DataFrame(), {}, "no column of models"),
         (SCORES, {"lower": "maths"}, "it must be a list"),
         (SCORES, {"drop": "maths"}, "it must be a list"),

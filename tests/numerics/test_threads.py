@@ -1,19 +1,17 @@
-"""The budget of threads: what sets it, and that LightGBM and BLAS keep to it."""
+"""The budget of threads: what sets it, and that LightGBM keeps to it."""
 
 from __future__ import annotations
 
 import os
 
-import numpy as np
 import pytest
-from threadpoolctl import ThreadpoolController
 
 import luce
 from luce import checks
 from luce.checks import available_cores, core_quota
 from luce.data.simulate import simulate
 from luce.errors import SettingError
-from luce.numerics.threads import n_threads, one_blas_thread, thread_budget
+from luce.numerics.threads import n_threads, thread_budget
 from luce.training import weak
 
 GROUPS = "9:cpuset:/\n4:cpu,cpuacct:/jobs/one\n0::/jobs/one\n"
@@ -120,21 +118,3 @@ def test_lightgbm_gets_the_budget(monkeypatch):
     monkeypatch.setattr(weak, "_WORTH_THREADS", data.X.size + 1)
     (booster,) = weak.make_boosters(luce.scorers.get("trees"), data, None)
     assert booster.params["num_threads"] == 1
-
-
-def blas_threads():
-    return [library["num_threads"] for library in ThreadpoolController().select(user_api="blas").info()]
-
-
-def test_blas_keeps_to_the_budget():
-    np.ones((2, 2)) @ np.ones((2, 2))
-    luce.set_threads(None)
-    own = blas_threads()
-    luce.set_threads(1)
-    assert set(blas_threads()) == {1}
-    with one_blas_thread():
-        luce.set_threads(None)
-        assert set(blas_threads()) == {1}
-    assert blas_threads() == own
-    luce.set_threads(max(own) + 1)
-    assert blas_threads() == own

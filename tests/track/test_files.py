@@ -141,7 +141,7 @@ def test_missing_extras_name_the_install_command(tmp_path, ocean, monkeypatch):
     monkeypatch.setattr("luce.track.netcdf.import_module", refuse)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as if it were not installed
     display._picture.cache_clear()
-    with pytest.raises(MissingExtraError, match=r"luce\[track\]"):
+    with pytest.raises(MissingExtraError, match=r"luce\[tracking\]"):
         track.save(tmp_path / "t.nc")
     from luce.track.plots import plot_track
 

@@ -37,6 +37,7 @@ from luce.losses.top_lists import (
 )
 from luce.losses.top_sets import AllSets, SetLaw, draw_sets, weighed_sets
 from luce.numerics.segments import log_sums
+from luce.numerics.threads import one_blas_thread
 from luce.types import FloatArray, IntArray
 
 MOST_SUBSETS = 100_000
@@ -323,7 +324,9 @@ class _Composite(TopKLoss):
     def fill(self, prepared: TopGroups, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian, with a bound of that of the normaliser."""
         super().fill(prepared, scores, out)
-        if self.normalised:
+        if not self.normalised:
+            return
+        with one_blas_thread():  # with more, sums would depend on how many there are
             for number, query in enumerate(range(*out.chunk)):
                 for one in range(*prepared.lists.queries[query : query + 2]):
                     out.values[number] += self._normalise(prepared.lists, one, scores, out)

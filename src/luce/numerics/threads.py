@@ -1,7 +1,8 @@
-"""How many threads a process may use: one budget, for threads of our own, LightGBM and BLAS.
+"""How many threads a process may use: one budget, for threads of our own and of LightGBM.
 
 Blocks of rows run on the threads of `numerics.segments`; a matrix product inside a block that started threads again
 would wait for cores that the other blocks hold, and its sums would depend on how many it got: one BLAS thread a block.
+Elsewhere BLAS keeps its own number, which OMP_NUM_THREADS sets: with ours its sums would depend on `set_threads`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,6 @@ _threads: int | None = None
 _lock = threading.Lock()
 _users = 0
 _limit: Any = None
-_kept: Any = None
-_due = True
-"""Whether BLAS is still to hear of the budget."""
 
 
 def thread_budget() -> tuple[int, str]:
@@ -61,30 +59,13 @@ def n_threads() -> int:
 
 
 def set_threads(n: int | None) -> None:
-    """Set the number of threads for this process, those of LightGBM and BLAS included; None returns to the default.
+    """Set the number of threads for this process, those of LightGBM included; None returns to the default.
 
     That is the variable LUCE_NUM_THREADS, else OMP_NUM_THREADS, else the cores at hand: those on which the process may
     run, or fewer where its control group has a quota.
     """
-    global _threads, _due
+    global _threads
     _threads = None if n is None else whole("The number of threads", n, 1)
-    with _lock:
-        _due = True
-        if _users == 0:
-            _keep()
-            _release()
-
-
-def _keep() -> None:
-    """No more BLAS threads than the budget, from now on; the libraries' own number where that is not more."""
-    global _kept, _due
-    libraries, most = _controller(), n_threads()
-    if _kept is not None:
-        _kept.restore_original_limits()
-        _kept = None
-    if any(library["num_threads"] > most for library in libraries.info()):
-        _kept = libraries.limit(limits=most, user_api="blas")
-    _due = False
 
 
 @cache
@@ -136,6 +117,4 @@ def one_blas_thread() -> Iterator[None]:
             _users -= 1
             if _users == 0:
                 _limit.restore_original_limits()
-                if _due:
-                    _keep()
                 _release()
