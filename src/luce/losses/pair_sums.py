@@ -344,7 +344,10 @@ class PairwiseLoss(Loss):
         rows, here = positions(prepared, scores, (first, last))
         n = last - first
         sums = Sums(np.zeros(n), np.zeros(n), np.zeros(len(rows)), np.zeros(len(rows) if len(curvature) else 0))
-        self.run_pairs(here, sums)
+        if len(rows) == 2 * n and (np.diff(here.starts[here.queries]) == 2).all():
+            self._two_by_two(here, sums)
+        else:
+            self.run_pairs(here, sums)
         own, at = slice(*prepared.offsets[list(chunk)]), rows - prepared.offsets[chunk[0]]
         for found, result in ((sums.slopes, grad), (sums.bends, curvature)):
             if prepared.each_row_once and len(result):
@@ -361,6 +364,18 @@ class PairwiseLoss(Loss):
     @abstractmethod
     def run_pairs(self, here: Here, sums: Sums) -> None:
         """Fill values and derivatives in the tie parameter of a run of groups; add to slopes and bends."""
+
+    def _two_by_two(self, here: Here, sums: Sums) -> None:
+        """Groups of two documents each, which need no loop: a pair is its difference."""
+        of_tie = np.diff(here.queries) == 1
+        for tied in (False, True)[: 1 + self.uses_ties]:
+            first = 2 * np.flatnonzero(of_tie == tied)
+            weight = (here.tie_weight if tied else here.win_weight)[first]
+            value, slope, bend, by_t = self.terms(here.f[first] - here.f[first + 1], tied) * weight
+            sums.values[first // 2], sums.by_t[first // 2] = value, by_t
+            sums.slopes[first], sums.slopes[first + 1] = slope, -slope
+            if len(sums.bends):
+                sums.bends[first] = sums.bends[first + 1] = bend
 
     def one_by_one(self, here: Here, sums: Sums) -> None:
         """All pairs of one query by `terms`: the slow form that any scores and any link allow."""

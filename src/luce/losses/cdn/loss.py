@@ -378,9 +378,14 @@ class CDN(Loss):
             _lists(self._weights[:, 0], better, r, m, graph, felt)
         else:
             each_alone(self._family, self._weights, r, m, graph, felt)
-        rows, count = slice(*network.said.offsets[list(out.chunk)]), network.said.made[graphs[0] : graphs[1]][graph]
-        felt.slope[:] *= count
-        felt.bend[:] *= count[: len(felt.bend)]
+        said, made = network.said, network.said.made[graphs[0] : graphs[1]]
+        own = (
+            np.searchsorted(said.queries, [graphs[0], graphs[1] - 1], side="right") - 1
+        )  # the first query and the last
+        rows = slice(said.offsets[own[0]], said.offsets[own[1] + 1])
+        if np.any(made != 1.0):
+            felt.slope[:] *= made[graph]
+            felt.bend[:] *= made[graph[: len(felt.bend)]]
         _to_documents(felt, better, worse, rows, out)
         return felt
 
