@@ -18,11 +18,11 @@ from luce.checks import whole
 from luce.data.groups import Groups
 from luce.data.trec import document_names
 from luce.errors import DataError, SettingError
-from luce.scorers.boosters import ForeignTrees, library_of, library_of_file, trees_in_memory, trees_of_file
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
     from luce.ranker import Ranker
+    from luce.scorers.boosters import ForeignTrees
 
 _COLUMN = "column:"
 FOLDS = 5
@@ -96,6 +96,8 @@ def make_base(given: Any) -> Base | None:
         return RankerBase(given)
     if isinstance(given, str) and given.startswith(_COLUMN):
         return ColumnBase(given.removeprefix(_COLUMN))
+    from luce.scorers.boosters import library_of, library_of_file, trees_in_memory, trees_of_file
+
     if isinstance(given, str | Path):
         from luce.model_file import load
 
