@@ -28,7 +28,9 @@ sentence below with which it is refused. *train* fits a linear scorer (from list
 saves the model, loads it and scores a query alone, as a service does. Judges are two people whose pairs of one query
 are kept apart.
 
-Searches (`tune`, `compare`, `auto`) choose by grades, or `auto` by clicks; they take neither lists nor pairs.
+Searches (`tune`, `compare`, `auto`) learn from lists and pairs as they do from grades, and choose by the likelihood of
+those that they held out: `--comparisons`, `--orders`, or data that hold what is stated of their documents
+(`luce.data.named_rows.with_statements`). From clicks there is `auto`; `tune` and `compare` do not take a log.
 """
 
 

@@ -212,8 +212,8 @@ def test_members_that_are_none(data, settings, what):
         auto(**settings).fit(data)
 
 
-def test_comparisons_bases_and_warm_starts_are_refused(data):
-    with pytest.raises(SettingError, match="grades only"):
+def test_grades_beside_comparisons_bases_and_warm_starts_are_refused(data):
+    with pytest.raises(SettingError, match="leave the grades out"):
         auto().fit(data, comparisons=luce.Comparisons.from_pairs([(0, 1)]))
     with pytest.raises(SettingError, match="base"):
         auto(base="column:1").fit(data)

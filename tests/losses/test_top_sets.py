@@ -34,6 +34,14 @@ def test_one_against_one_is_its_enumeration(n, k, spread):
     np.testing.assert_allclose(law.chance, truth.chance, atol=2e-5)
 
 
+def test_one_against_one_where_a_gap_parts_the_top_from_all_others():
+    """Nobody is left in doubt: the law is that of one set."""
+    f = np.array([300.0, 250.0, 0.0, -20.0, -400.0])
+    law, truth = OneOneLaw(f, 2), AllSets(luce.losses.get("hom_oo").kind, f, 2)
+    assert law.log_total == pytest.approx(truth.log_total, abs=1e-9)
+    np.testing.assert_allclose(law.chance, [1, 1, 0, 0, 0], atol=1e-9)
+
+
 def test_one_against_one_of_equal_scores_and_a_shift():
     law = OneOneLaw(np.zeros(50), 7)
     assert law.log_total == pytest.approx(math.log(math.comb(50, 7)) - 7 * 43 * math.log(2.0), abs=1e-9)

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from luce import losses, scorers, training
 from luce.data.filling import Filling
 from luce.data.groups import Groups
+from luce.data.order_files import graded_rows, judged_lists
 from luce.errors import LuceError, SettingError
 from luce.losses.base import Loss
+from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons
 from luce.metrics.catalog import Metric
 from luce.numerics.segments import differing, serial
 from luce.numerics.threads import n_threads
@@ -53,12 +55,14 @@ class Member:
     by_name: bool = False
     """Whether it is taken only where it is named: on the data at hand blends are no better with it."""
 
-    def make_loss(self) -> Loss | None:
-        """The loss that it is trained on; None where LightGBM follows its own objective."""
+    def make_loss(self, stated: bool = False) -> Loss | None:
+        """The loss that it is trained on, of grades or of what is `stated` in place of them; None where LightGBM
+        follows its own objective."""
         if self.loss is None:
             return None
         settings: dict[str, Any] = {"tier_gain": 2.0} if self.gains else {}
-        return losses.get(self.loss, **settings)
+        loss = losses.get(self.loss, **settings)
+        return GradesAndComparisons(loss, 1.0) if stated else loss
 
     def labels(self, y: FloatArray) -> FloatArray:
         """What it learns from; a loss weighs the gains itself."""
@@ -75,19 +79,31 @@ MEMBERS: dict[str, Member] = {
     "gains": Member("squared error of the gain", objective="regression", gains=True),
     "luce": Member("tied Plackett-Luce", loss="plackett_luce"),
     "luce-sizes": Member("tied Plackett-Luce and the sizes of grades", loss="order_and_size", by_name=True),
+    "ties-linear": Member("Bradley-Terry with ties on a linear score", loss="bradley_terry", linear=True, by_name=True),
 }
 """By name, what is worth most in the least time first: a short budget takes them in this order."""
+
+
+_OF_LISTS, _OF_PAIRS = ("luce-linear", "ties-linear", "ties", "luce"), ("ties-linear", "ties")
+"""The members that learn from lists, and from preferences, in place of grades."""
 
 
 def suited(names: tuple[str, ...] | None, data: Groups) -> tuple[str, ...]:
     """The members that these data tell apart: gains of two grades are grades, and of high ones they are no gains."""
     chosen = tuple(name for name, one in MEMBERS.items() if not one.by_name) if names is None else names
+    if data.judges is not None:
+        pairs = data.judges.holds_pairs
+        able = _OF_PAIRS if pairs else _OF_LISTS
+        chosen = able if names is None else names
+        if deaf := [name for name in chosen if name in MEMBERS and name not in able]:
+            what = "preferences" if pairs else "lists"
+            raise SettingError(f"The member {deaf[0]!r} does not learn from {what}; choose from {', '.join(able)}.")
     for name in chosen:
         if name not in MEMBERS:
             raise unknown_name("member", name, list(MEMBERS))
     if len(set(chosen)) != len(chosen) or not chosen:
         raise SettingError(f"members is {list(chosen)}; give at least one, each once: {', '.join(MEMBERS)}.")
-    if names is not None:
+    if names is not None or data.judges is not None:
         return chosen
     grades = np.unique(data.y)
     if len(grades) > 2 and grades[0] >= 0.0 and grades[-1] <= _HIGHEST_GAIN:
@@ -109,7 +125,9 @@ def tree_scorer(member: Member, step: float, data: Groups) -> TreesScorer:
 
 
 def informative(data: Groups) -> IntArray:
-    """The queries of at least two grades: all others are silent about order."""
+    """The queries of at least two grades, or those of which something is stated: all others are silent about order."""
+    if data.judges is not None:
+        return np.unique(graded_rows(data.judges, data.offsets).queries)
     return np.flatnonzero(differing(data.y, data.offsets))
 
 
@@ -126,6 +144,11 @@ def deal(data: Groups, folds: int, rng: np.random.Generator) -> IntArray:
     fold = np.empty(data.n_queries, dtype=np.int64)
     fold[order] = np.arange(data.n_queries) % folds
     return fold
+
+
+def stated_target(data: Groups) -> BothTargets | None:
+    """What members learn from in place of the grades; None: the grades."""
+    return None if data.judges is None else BothTargets(np.zeros(data.n_rows), data.judges)
 
 
 def joined(first: Groups, second: Groups) -> Groups:
@@ -151,6 +174,8 @@ def _weights(data: Groups) -> FloatArray:
 
 PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
 """Of the linear member, strongest first; the likelihood of a race grows with the documents above the last tier."""
+_WEAKER = (0.001, 3e-4, 1e-4, 3e-5, 1e-5)
+"""And further for lists and preferences, which are short."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +257,7 @@ class Walk(Protocol):
 
 def start(member: Member, task: Task, pace: Pace, filling: Filling | None) -> Walk:
     """A way before its first step; the task has training queries and those that were held out of them."""
-    task = replace(task, loss=member.make_loss())
+    task = replace(task, loss=member.make_loss(task.target is not None))
     return LinearWalk(task, filling) if member.linear else TreeWalk(member, task, pace)
 
 
@@ -282,11 +307,11 @@ class LinearWalk:
     @property
     def ended(self) -> bool:
         """True after the weakest penalty."""
-        return len(self.found) == len(PENALTIES)
+        return len(self.found) > 0
 
     def advance(self) -> None:
         """All penalties."""
-        for l2 in PENALTIES:
+        for l2 in PENALTIES if self.task.target is None else (*PENALTIES, *_WEAKER):
             warm = self.found[-1] if self.found else None
             alone = replace(self.task, valid=None, warm_start=warm)
             fitted = training.get("lbfgs", l2=l2, max_iter=50).train(alone).scorer
@@ -392,7 +417,9 @@ class CrossFit:
     def _start(self, job: Job, out: Any, k: int, alone: bool) -> Walk:
         number = list(MEMBERS).index(job.member)
         seed = int(np.random.default_rng([self.seed, job.repeat, number, k]).integers(2**31))
-        task = Task(self.data.take(~out), valid=self.data.take(out), metric=self.metric, seed=seed)
+        seen, held = self.data.take(~out), self.data.take(out)
+        judged = held if held.judges is None else judged_lists(held, held.judges).groups(held)
+        task = Task(seen, valid=judged, metric=self.metric, seed=seed, target=stated_target(seen))
         with _threads(alone):
             return start(MEMBERS[job.member], task, self.pace, self.filling)
 

@@ -11,18 +11,23 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from luce import scorers, training
-from luce.auto.crossfit import MEMBERS, CrossFit, Fitted, Walked, failures, informative, joined, summed
+from luce.auto.crossfit import MEMBERS, CrossFit, Fitted, Walked, failures, informative, joined, stated_target, summed
 from luce.auto.plan import Clock, Job, OutOfTime, Plan, check_budget, make_plan
-from luce.auto.weights import Estimate, Learned, calibrate, estimate, learned, spread, value_blends
+from luce.auto.weights import Estimate, Learned, calibrate, estimate, learned, race_likelihood, spread, value_blends
+from luce.data.comparisons import Comparisons
 from luce.data.filling import Filling
 from luce.data.groups import Groups
-from luce.errors import DataError, LuceWarning
+from luce.data.order_files import judged_lists
+from luce.errors import DataError, LuceWarning, SettingError
+from luce.losses.grades_and_statements import BothTargets, says_something
+from luce.metrics.catalog import Metric
 from luce.metrics.evaluate import evaluate_rows
 from luce.scorers.blend import FittedBlend
 from luce.scorers.linear import FittedLinear
 from luce.spec import Range, option
+from luce.training.held_out import USUAL
 from luce.training.run import History
-from luce.training.task import Algorithm, Task, Trained, data_digest
+from luce.training.task import Algorithm, Task, Trained, data_digest, digest_of
 from luce.types import FloatArray
 
 __all__ = ["Blend"]
@@ -69,15 +74,22 @@ class Blend(Algorithm):
     takes_missing: ClassVar[bool] = True
     takes_categories: ClassVar[bool] = True
 
+    def judge(self, metric: Metric, stated: Comparisons) -> Metric:
+        """The likelihood under Luce's model, unless another metric was named."""
+        return _judge(metric, stated)
+
     def train(self, task: Task, start: Start | None = None) -> Trained:
         """Members, weights, scale, in this order; `start` begins jobs elsewhere and gives what waits for one."""
+        task = _of_statements(task)
         self.check_task(replace(task, checkpoint=None))  # it keeps checkpoints of its own, a folder a member
-        data = task.data
-        if task.valid is not None and self.use_valid == "more":
+        data, trainer = task.data, self
+        if task.valid is not None and data.judges is not None:
+            trainer = replace(self, use_valid="yardstick")  # lists that judge are no more rows to learn from
+        elif task.valid is not None and self.use_valid == "more":
             data = joined(data, task.valid)
         _check_labels(data)
         plan = make_plan(self.budget, self.folds, _names(self.members), _names(self.plan), data)
-        return _Work(self, task, data, plan, start).trained()
+        return _Work(trainer, task, data, plan, start).trained()
 
 
 def _names(given: Sequence[str] | str | None) -> tuple[str, ...] | None:
@@ -85,6 +97,31 @@ def _names(given: Sequence[str] | str | None) -> tuple[str, ...] | None:
     if given is None:
         return None
     return tuple(name.strip() for name in given.split(",")) if isinstance(given, str) else tuple(given)
+
+
+def _of_statements(task: Task) -> Task:
+    """A task that learns from what is stated in place of grades: it goes with the queries, and judges what was held."""
+    target = task.target
+    if not isinstance(target, BothTargets):
+        return task
+    if says_something(target.labels):
+        raise SettingError(
+            "'blend' learns from grades, or from lists and preferences where there are none; leave the grades out "
+            "(--ignore-grades), or the comparisons."
+        )
+    stated = replace(task.data, y=target.labels, stated=target.comparisons)
+    return replace(task, data=stated, target=None, metric=_judge(task.metric, target.comparisons))
+
+
+def _judge(metric: Metric, stated: Comparisons) -> Metric:
+    """What judges lists and preferences: the likelihood under Luce's model unless another metric was named."""
+    if metric.name in (USUAL, "log_likelihood"):
+        return race_likelihood()
+    if stated.holds_pairs and metric.name != "pairwise_accuracy":
+        raise SettingError(
+            f"{metric.name} judges rankings; preferences are judged by log_likelihood or pairwise_accuracy."
+        )
+    return metric
 
 
 def _check_labels(data: Groups) -> None:
@@ -129,11 +166,16 @@ class _Work:
             None if checkpoint is None else self._fingerprint(),
         )
         self.walk = self.crossfit.walk
+        judges = self.data.judges
+        judged = None if judges is None else judged_lists(self.data, judges)
+        self.judged = self.data if judged is None else judged.groups(self.data)
+        """What weights and probabilities are learned on: the data, or one query a list or preference of them."""
+        self.rows = slice(None) if judged is None else judged.rows
 
     def _fingerprint(self) -> dict[str, Any]:
         pace = self.plan.pace
         return {
-            "data": data_digest(self.data),
+            "data": data_digest(self.data) + ("" if self.data.stated is None else digest_of(self.data.stated)),
             "folds": self.plan.folds,
             "metric": self.task.metric.name,
             "pace": [pace.step, pace.rounds, pace.patience],
@@ -158,7 +200,8 @@ class _Work:
         members, units = [members[i] for i in kept], scores[kept] / spreads[kept, None]
         found, worth, alone = self._weights(units, rng)
         weights = found.weights
-        calibration = calibrate(weights @ units, self.data, rng)
+        as_race = self.data.judges is not None and not self.data.judges.holds_pairs
+        calibration = calibrate((weights @ units)[self.rows], self.judged, rng, as_race)
         factors = calibration.scale * weights / spreads[kept]
         scorer = self._scorer(members, factors, weights)
         self._say()
@@ -192,9 +235,11 @@ class _Work:
 
     def _fit_one_query(self) -> None:
         """A linear score with a fixed penalty: there is no query to judge by, nor to choose by."""
-        member = "luce-linear"
+        member = "luce-linear" if self.data.judges is None else self.plan.jobs[0].member
         seen = self.data if self.filling is None else self.filling.applied(self.data)
-        task = Task(seen, scorers.get("linear"), MEMBERS[member].make_loss(), seed=self.task.seed)
+        target = stated_target(seen)
+        loss = MEMBERS[member].make_loss(target is not None)
+        task = Task(seen, scorers.get("linear"), loss, target=target, seed=self.task.seed)
         model = training.get("lbfgs", l2=_ONE_QUERY_PENALTY).train(task).scorer
         assert isinstance(model, FittedLinear)
         self.fitted[member] = [Fitted(member, model, model.score(seen.X, seen.offsets), 1, False)]
@@ -239,14 +284,14 @@ class _Work:
 
     def _weights(self, units: FloatArray, rng: np.random.Generator) -> tuple[Learned, Estimate | None, list[float]]:
         """Weights of members, what the blend is worth, and what each is worth alone."""
-        valued = value_blends(units, self.data, self.task.metric, rng)
+        valued = value_blends(units[:, self.rows], self.judged, self.task.metric, rng)
         sign = 1.0 if self.task.metric.greater_is_better else -1.0
         alone = [float(sign * np.nanmean(row)) for row in valued.values[: len(units)]]
         queries = len(informative(self.data))
         if queries < _FEW:
             self.remarks.append(
-                f"{queries} queries with more than one grade are too few to learn weights by (at least {_FEW}): all "
-                "members count alike, and what the blend is worth is not estimated"
+                f"{queries} queries that say something of an order are too few to learn weights by (at least {_FEW}): "
+                "all members count alike, and what the blend is worth is not estimated"
             )
             alike = np.full(len(units), 1.0 / len(units))
             return Learned(alike, alike, alike > 0), None, alone

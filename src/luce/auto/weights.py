@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,11 @@ from scipy.special import logsumexp
 
 from luce import losses
 from luce.data.groups import Groups
-from luce.losses.base import Loss
+from luce.losses.base import Loss, Risk
 from luce.losses.pairwise import Davidson
-from luce.metrics.catalog import Metric
+from luce.metrics.catalog import Formula, Metric
 from luce.metrics.evaluate import evaluate_rows
+from luce.metrics.lists import Lists
 from luce.numerics.links import get as link
 from luce.types import FloatArray, IntArray
 
@@ -29,19 +30,32 @@ _PAIRS = 500_000
 _PENALTY = 1e-6
 
 
+class _Judged(Protocol):
+    """Labels query by query."""
+
+    @property
+    def y(self) -> FloatArray: ...
+
+    @property
+    def offsets(self) -> IntArray: ...
+
+
 @dataclass(frozen=True)
 class Calibration:
     """What scores are multiplied by, and the loss whose probabilities they then have."""
 
     scale: float
-    loss: Davidson
+    loss: Loss
 
 
-def calibrate(scores: FloatArray, data: Groups, rng: np.random.Generator) -> Calibration:
+def calibrate(scores: FloatArray, data: Groups, rng: np.random.Generator, as_race: bool = False) -> Calibration:
     """Davidson's model for pairs and ties, and Luce's for the top k, each with the scale that suits it best.
 
-    `scores` are about 1 in their spread within a query.
+    `scores` are about 1 in their spread within a query. `as_race` takes Luce's for all: what shares a tier of a list
+    was not compared, so that there are no ties to learn from.
     """
+    if as_race:
+        return Calibration(*fit_scale(losses.get("plackett_luce"), scores, data))
     slope, beta, first, second = _fit_pairs(scores, data, rng)
     scale = max(slope, _LEAST)
     race_scale, _ = fit_scale(losses.get("plackett_luce"), scores, data)
@@ -87,15 +101,25 @@ def _pairs(data: Groups, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
     return data.offsets[query] + i, data.offsets[query] + j
 
 
-def fit_scale(loss: Loss, scores: FloatArray, data: Groups) -> tuple[float, Loss]:
+def race_likelihood() -> Metric:
+    """Log-probability of every list or preference under Luce's model, for what is stated in place of grades."""
+
+    def measure(lists: Lists, _: int) -> FloatArray:
+        risk = Risk(losses.get("plackett_luce"), lists.labels, lists.offsets)
+        return -risk.each(lists.scores, np.empty_like(lists.scores))[0]
+
+    return Metric("log_likelihood", Formula(measure))
+
+
+def fit_scale(loss: Loss, scores: FloatArray, data: _Judged) -> tuple[float, Loss]:
     """The factor of the scores, with the parameters of the loss itself, at which the loss is least."""
 
     def objective(vector: FloatArray) -> tuple[float, FloatArray]:
         scaled = np.exp(vector[0]) * scores
         value, grad, d_parameters = loss.with_parameters(vector[1:]).value_and_grads(scaled, data.y, data.offsets)
-        return value / data.n_queries, np.append(grad @ scaled, d_parameters) / data.n_queries
+        return value / queries, np.append(grad @ scaled, d_parameters) / queries
 
-    start = np.append(0.0, loss.parameters)
+    start, queries = np.append(0.0, loss.parameters), len(data.offsets) - 1
     bounds = [(-_FARTHEST, _FARTHEST), *loss.parameter_bounds]
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
     return float(np.exp(found.x[0])), loss.with_parameters(found.x[1:])
@@ -184,6 +208,8 @@ def _lattice(members: int) -> FloatArray:
 
 
 def _worth(scores: FloatArray, labels: _Labels, metric: Metric) -> FloatArray:
+    if metric.name == "log_likelihood":  # at the scale that the blend will have
+        scores = scores * fit_scale(losses.get("plackett_luce"), scores, labels)[0]
     values = evaluate_rows(scores, labels, [metric]).values[metric.name]
     return values if metric.greater_is_better else -values
 

@@ -174,6 +174,30 @@ class FoldReading:
 
 
 @dataclass(frozen=True)
+class StatedReading(FoldReading):
+    """How the files of folds are read, and what is stated of their documents in place of grades."""
+
+    comparisons: list[Path] | None = flag(
+        None, "Preferences and ties to learn from and to judge by, tables as for `luce train`; repeatable."
+    )
+    orders: list[Path] | None = flag(
+        None, "Ordered lists to learn from and to judge by, files as for `luce train`; repeatable."
+    )
+
+    def given(self) -> dict[str, Any]:
+        """As `FoldReading`, with the paths of the files."""
+        from luce.cli.common import refuse_two
+        from luce.data.text_files import absent
+
+        refuse_two("comparisons", self.comparisons, {"orders": self.orders})
+        for path in [*(self.comparisons or []), *(self.orders or [])]:
+            if not path.exists():
+                raise absent(path)
+        said = super().given()
+        return said | {name: list(map(str, said[name])) for name in ("comparisons", "orders") if name in said}
+
+
+@dataclass(frozen=True)
 class Reading(FoldReading):
     """How the file is read."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from luce.cli.common import CONVENTION, Report, SeedOption, interrupted, settings_from
-from luce.cli.data_options import FoldReading, say_columns
+from luce.cli.data_options import StatedReading, say_columns
 from luce.cli.options import flag
 from luce.display import duration
 from luce.errors import LuceError, SettingError
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from luce.experiments import Candidate, ModelComparison
     from luce.experiments.desk import Tally, Watch
     from luce.experiments.folds import Fold
+
+
+_GRADED = "ndcg@10,ndcg@1,map"
+_CHOOSES = "(default: ndcg@10; with --comparisons or --orders log_likelihood)"
 
 
 @contextmanager
@@ -160,8 +164,12 @@ class _Compared:
     models: str = flag(
         MISSING, "Names of models, comma-separated (`luce info --models` lists them), or FILE.py:NAME of your own."
     )
-    metrics: str = flag("ndcg@10,ndcg@1,map", "Metrics to report, the first one leads.")
-    tune_on: str = flag("ndcg@10", "Metric on validation data that chooses the settings.")
+    metrics: str | None = flag(
+        None,
+        "Metrics to report, the first one leads (default: ndcg@10,ndcg@1,map; with --comparisons pairwise_accuracy, "
+        "with --orders kappa_ndcg@10,kappa_err).",
+    )
+    tune_on: str | None = flag(None, f"Metric on validation data that chooses the settings {_CHOOSES}.")
     baseline: str | None = flag(None, "A model of the list to test all others against, beside the best one.")
     folds: int = flag(5, "Number of folds, for a single file.")
 
@@ -171,7 +179,7 @@ def compare(
     data: Path = typer.Argument(..., help="A folder with Fold1..5 or train/vali/test files, or one file."),
     compared: _Compared,
     running: Running,
-    read: FoldReading,
+    read: StatedReading,
     report: Report,
 ) -> None:
     """Compare models over folds, each tuned on validation data by its grid."""
@@ -188,11 +196,18 @@ def compare(
     found = find_folds(data, folds=compared.folds, seed=running.seed, **read.given())
     _tell_folds(report, found)
     with running.watched(report, f"Comparing on {data.name}") as watch:
-        measured = _listed(compared.metrics)
-        result = run(found, candidates, measured, tune_on=compared.tune_on, watch=watch, **settings)
+        measured, chosen_by = _measures(read, compared.metrics, compared.tune_on)
+        result = run(found, candidates, measured, tune_on=chosen_by, watch=watch, **settings)
     if running.out is not None:
         _tell_written(report, write_results(result, running.out, baseline=baseline))
     _show_comparison(report, result, baseline)
+
+
+def _measures(read: StatedReading, metrics: str | None, chosen_by: str | None) -> tuple[list[str], str]:
+    """Metrics to report, and the one that chooses: what is stated in place of grades is chosen by its likelihood."""
+    usual = "pairwise_accuracy" if read.comparisons else "kappa_ndcg@10,kappa_err" if read.orders else _GRADED
+    likely = "log_likelihood" if read.comparisons or read.orders else "ndcg@10"
+    return _listed(usual if metrics is None else metrics), likely if chosen_by is None else chosen_by
 
 
 def _candidate(name: str) -> Candidate:
@@ -231,7 +246,7 @@ class _Searching:
     fix: list[str] | None = flag(
         None, "A setting to hold: max_iter=200, scorer.num_leaves=8 or loss.k=5; may be repeated."
     )
-    metric: str = flag("ndcg@10", "Metric on validation data.")
+    metric: str | None = flag(None, f"Metric on validation data {_CHOOSES}.")
 
 
 @dataclass(frozen=True)
@@ -249,7 +264,7 @@ def tune(
     tuned: _Tuned,
     searching: _Searching,
     running: Running,
-    read: FoldReading,
+    read: StatedReading,
     report: Report,
 ) -> None:
     """Search a model's own space of settings and print the best ones as a command line."""
@@ -269,6 +284,7 @@ def tune(
     settings = running.settings(data, read.given())
     found = find_splits(data, valid=tuned.valid, seed=running.seed, **read.given())
     _tell_folds(report, found)
+    searching = replace(searching, metric=_measures(read, None, searching.metric)[1])
     if model is None:
         _tune_surrogate(report, found, searching, running, fixed)
         return

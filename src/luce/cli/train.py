@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,6 @@ from luce.errors import DataError, SettingError
 from luce.registry import canonical
 
 if TYPE_CHECKING:
-    from luce.data.comparisons import Comparisons
     from luce.data.groups import Groups
     from luce.ranker import Ranker
     from luce.types import FloatArray, IntArray, Progress
@@ -105,21 +104,23 @@ class _Job:
 
     def here(self, data: Path, held: Validation, stated: Stated, clicking: ClickOptions, seed: int) -> Ranker:
         """Train on a file, on this machine; gives the ranker that was trained."""
-        groups, checked = self._read(data, held, seed)
-        groups = clicking.graded(groups)
         missing = clicking.missing_documents
-        comparisons = _stated(groups, stated, missing, self.report)
-        beside: dict[str, Any] = {"comparisons": comparisons, "comparison_weight": stated.comparison_weight}
+
+        def stating(one: Groups) -> Groups:
+            return _stated(clicking.graded(one), stated, missing, self.report)
+
+        groups, checked = self._read(data, held, seed, stating)
+        beside: dict[str, Any] = {"comparison_weight": stated.comparison_weight}
         if clicking.guard and stated.clicks is not None:
             with self._progress() as told:
                 return clicking.guarded(self.ranker, stated.clicks, groups, seed, self.report, told)
         if stated.clicks is not None:
             beside = clicking.arguments(stated.clicks, groups, self.ranker, self.report)
-        elif comparisons is None:
+        elif groups.stated is None:
             _check_preferences(str(data), groups.y, groups.offsets)
         judges = Stated(held.valid_comparisons, held.valid_orders)
         if judges.kinds:
-            beside["valid_comparisons"] = _stated(checked or groups, judges, missing, self.report, "validate")
+            beside["valid_comparisons"] = _stated(checked or groups, judges, missing, self.report, "validate").stated
         with self._progress() as told:
             if held.folds is None:
                 ranker = self.ranker.fit(groups, valid=checked, progress=told, **beside)
@@ -127,11 +128,13 @@ class _Job:
                 from luce.cross_fitting import cross_fit
 
                 ranker = cross_fit(self.ranker, groups, held.folds, progress=told)
-        _tell_skipped(self.report, ranker, groups, beside.get("comparisons"))
+        _tell_skipped(self.report, ranker, groups)
         return ranker
 
-    def _read(self, data: Path, held: Validation, seed: int) -> tuple[Groups, Groups | None]:
-        """Training and validation data."""
+    def _read(
+        self, data: Path, held: Validation, seed: int, stating: Callable[[Groups], Groups]
+    ) -> tuple[Groups, Groups | None]:
+        """Training and validation data; `stating` adds to the former what is said of them in files of their own."""
         from luce.data.readers.detect import beside, read
 
         self.report.say(f"Reading {data} ...")
@@ -140,6 +143,7 @@ class _Job:
         groups = read(data, **self.options) if known is None else read_matching(data, known, self.options, before)
         say_columns(self.report, groups)
         self.report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
+        groups = stating(groups)
         if held.hold_out is None:
             valid = held.valid
             return groups, None if valid is None else read_matching(
@@ -182,29 +186,27 @@ class _Job:
             self.stopped.append(watched.rounds)
 
 
-def _stated(groups: Groups, given: Stated, missing: str, report: Report, what: str = "teach") -> Comparisons | None:
-    """What is stated of the documents beside their grades, from the one kind of file that was given."""
+def _stated(groups: Groups, given: Stated, missing: str, report: Report, what: str = "teach") -> Groups:
+    """The data with what is stated of the documents beside their grades, in the one kind of file that was given."""
+    import numpy as np
+
+    from luce.data.named_rows import with_statements
+    from luce.numerics.segments import query_index
+
+    groups = with_statements(groups, given.comparisons or None, given.orders or None, missing=missing)
+    found = groups.stated
+    if found is None:
+        return groups
     if given.orders:
-        from luce.data.order_files import read_orders
-
-        found = read_orders(given.orders, groups, missing=missing)
         said = f"{found.n_orders:,} ordered lists of {len(found.order_rows):,} documents"
-        queries = found.list_queries(groups.offsets)
-    elif given.comparisons:
-        import numpy as np
-
-        from luce.data.named_rows import read_comparisons
-        from luce.numerics.segments import query_index
-
-        found = read_comparisons(given.comparisons, groups, missing=missing)
+    else:
         said = f"{len(found.wins):,} preferences and {len(found.ties):,} ties"
         judges = {int(judge) for part in (found.win_judge, found.tie_judge) if part is not None for judge in part}
         said += f" of {len(judges):,} judges" if judges else ""
-        queries = query_index(groups.offsets)[np.concatenate([found.wins[:, 0], found.ties[:, 0]])]
-    else:
-        return None
-    report.say(f"{said} {what} {len(set(queries.tolist())):,} of {groups.n_queries:,} queries.")
-    return found
+    rows = np.concatenate([found.wins[:, 0], found.ties[:, 0], found.order_rows])
+    queries = np.unique(query_index(groups.offsets)[rows])
+    report.say(f"{said} {what} {len(queries):,} of {groups.n_queries:,} queries.")
+    return groups
 
 
 def _check_preferences(name: str, y: FloatArray, offsets: IntArray) -> None:
@@ -247,14 +249,11 @@ def _updated(path: Path, what: What, settings: dict[str, Any]) -> Ranker:
     return ranker.set_params(**settings, warm_start=True)
 
 
-def _tell_skipped(report: Report, ranker: Ranker, groups: Groups, stated: Comparisons | None) -> None:
+def _tell_skipped(report: Report, ranker: Ranker, groups: Groups) -> None:
     """How many queries taught nothing: all of their documents tied, or an order graph without an edge."""
     if ranker.loss_ is None:
         return
-    from luce.numerics.segments import differing
-
-    known = groups.y if stated is None or differing(groups.y, groups.offsets).any() else stated
-    skipped = ranker.loss_.skipped(known, groups.offsets)
+    skipped = ranker.loss_.skipped(groups.y if groups.judges is None else groups.judges, groups.offsets)
     if skipped:
         report.say(f"{skipped:,} of {groups.n_queries:,} queries have no preference and were skipped.")
 

@@ -92,11 +92,12 @@ class Stated:
         """Refuse options that exclude each other, and a share that is none."""
         if held.hold_out is not None and not 0.0 < held.hold_out < 1.0:
             raise SettingError(f"The share to hold out is {held.hold_out}; it must lie between 0 and 1, as in 0.2.")
-        kinds, judged = dict.fromkeys(self.kinds, True), held.given
+        judged = held.given
         share = judged.pop("hold-out", None)
-        refuse_two("hold-out", share, judged | kinds)
+        clicked = {"clicks": self.clicks}
+        refuse_two("hold-out", share, judged | clicked)
         refuse_two("valid-orders", held.valid_orders, {"valid-comparisons": held.valid_comparisons})
-        refuse_two("folds", held.folds, judged | {"hold-out": share} | kinds)
+        refuse_two("folds", held.folds, judged | {"hold-out": share} | clicked)
         for name in self.kinds[:1]:
             refuse_two(name, True, dict.fromkeys(self.kinds[1:], True))
         if self.comparison_weight != 1.0 and not (self.comparisons or self.orders):

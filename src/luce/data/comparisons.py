@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -256,13 +257,39 @@ class Comparisons:
         """
         if row_order is None:
             return self
-        now = np.empty(len(row_order), dtype=np.int64)
-        now[row_order] = np.arange(len(row_order))
-        named = np.concatenate([self.wins.ravel(), self.ties.ravel(), self.order_rows])
-        unknown = (named < 0) | (named >= len(now))
+        named, n = np.concatenate([self.wins.ravel(), self.ties.ravel(), self.order_rows]), len(row_order)
+        unknown = (named < 0) | (named >= n)
         if unknown.any():
-            raise DataError(f"A comparison names row {named[unknown][0]}; the data have rows 0 to {len(now) - 1}.")
-        return replace(self, wins=now[self.wins], ties=now[self.ties], order_rows=now[self.order_rows])
+            raise DataError(f"A comparison names row {named[unknown][0]}; the data have rows 0 to {n - 1}.")
+        return self.taken(row_order, n)
+
+    def taken(self, rows: IntArray, n: int) -> Comparisons:
+        """What is said of some of `n` rows alone: row i is now what was row `rows[i]`.
+
+        >>> Comparisons.from_pairs(wins=[(0, 1), (3, 2)]).taken(np.array([2, 3]), 4).wins.tolist()
+        [[1, 0]]
+        """
+        now = np.full(n, -1)
+        now[rows] = np.arange(len(rows))
+        wins, ties, listed = now[self.wins], now[self.ties], now[self.order_rows]
+        won, tied = ((pairs >= 0).all(axis=1) for pairs in (wins, ties))
+        lists = np.bincount(self.order_index[listed < 0], minlength=self.n_orders) == 0
+        inside = np.repeat(lists, np.diff(self.order_offsets))
+        sizes = np.diff(self.order_offsets)[lists]
+        which = {"win": won, "tie": tied, "order": lists}
+        beside: dict[str, Any] = {}
+        for name, mask in ((f"{kind}_{what}", mask) for kind, mask in which.items() for what in ("weight", "judge")):
+            beside[name] = None if getattr(self, name) is None else getattr(self, name)[mask]
+        return replace(
+            self,
+            wins=wins[won],
+            ties=ties[tied],
+            order_rows=listed[inside],
+            order_offsets=np.concatenate([[0], np.cumsum(sizes)]),
+            order_is_top=self.order_is_top[lists],
+            order_tied=self.order_tied[inside],
+            **beside,
+        )
 
     def check_rows(self, offsets: IntArray) -> None:
         """Every row must exist, and every statement must stay inside one query."""

@@ -13,10 +13,11 @@ from scipy import sparse
 
 from luce.checks import truth
 from luce.data.blocks import BlockFunction
+from luce.data.comparisons import Comparisons
 from luce.data.names import as_read
 from luce.data.schema import Schema
 from luce.errors import DataError
-from luce.numerics.segments import Chunk, check_offsets, map_chunks, query_index
+from luce.numerics.segments import Chunk, check_offsets, differing, map_chunks, query_index
 from luce.types import FloatArray, IntArray
 
 T = TypeVar("T")
@@ -55,6 +56,8 @@ class Groups:
         Of data from a table: its columns, their parts and types, the names of categories, and what was left out.
     frame
         Of data from a data frame: "pandas", "polars" or "pyarrow", which results are then given as.
+    stated
+        Lists and preferences between rows: learned from beside the labels, and judged by where no labels differ.
     """
 
     X: NDArray[np.float32]
@@ -69,6 +72,7 @@ class Groups:
     subtopics: sparse.csr_array | None = None
     schema: Schema | None = None
     frame: str | None = None
+    stated: Comparisons | None = None
 
     def __post_init__(self) -> None:
         X = self.X
@@ -106,6 +110,8 @@ class Groups:
         put(self, "relations", {k: self._checked_relation(k, v) for k, v in self.relations.items()})
         if self.subtopics is not None:
             put(self, "subtopics", _checked_subtopics(self.subtopics, rows))
+        if self.stated is not None:
+            self.stated.check_rows(self.offsets)
 
     def _checked_relation(self, name: str, relation: Any) -> sparse.csr_array:
         matrix = sparse.csr_array(relation)
@@ -148,6 +154,11 @@ class Groups:
     def labelled(self) -> bool:
         """False for a table without a column of labels, whose `y` is all zero."""
         return self.schema is None or self.schema.labelled
+
+    @property
+    def judges(self) -> Comparisons | None:
+        """What is stated of the rows, where no labels differ within a query, so that it judges in their place."""
+        return None if self.stated is None or differing(self.y, self.offsets).any() else self.stated
 
     def __repr__(self) -> str:
         return f"Groups({self.n_queries} queries, {self.n_rows} documents, {self.n_features} features)"
@@ -193,6 +204,7 @@ class Groups:
             subtopics=None if self.subtopics is None else self.subtopics[rows],
             schema=self.schema,
             frame=self.frame,
+            stated=None if self.stated is None else self.stated.taken(rows, self.n_rows),
         )
 
     def map(self, function: BlockFunction[T], cuts: Sequence[Chunk]) -> Iterator[T]:

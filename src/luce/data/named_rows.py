@@ -193,6 +193,35 @@ def _joined(parts: list[tuple[IntArray, FloatArray, list[str]]]) -> tuple[IntArr
     return np.concatenate(pairs), np.concatenate(weight), [name for part in judge for name in part]
 
 
+def with_statements(
+    data: Groups,
+    comparisons: Source | Sequence[Source] | None = None,
+    orders: Source | Sequence[Source] | None = None,
+    *,
+    missing: str = "error",
+) -> Groups:
+    """The same data with the preferences (as `read_comparisons`) or the lists (as `read_orders`) that tables state.
+
+    Wherever the queries go (folds, validation, tests), what is stated of their documents goes with them.
+
+    >>> import luce
+    >>> data = luce.from_arrays(np.eye(3), qid=["q", "q", "p"], document_ids=["a", "b", "c"])
+    >>> stated = with_statements(data, {"query": ["q"], "better": ["b"], "worse": ["a"]})
+    >>> stated.take([0]).stated.wins.tolist()
+    [[1, 0]]
+    """
+    if comparisons is None and orders is None:
+        return data
+    if comparisons is not None and orders is not None:
+        raise SettingError("comparisons and orders were both given; give one of them.")
+    if orders is None:
+        assert comparisons is not None
+        return replace(data, stated=read_comparisons(comparisons, data, missing=missing))
+    from luce.data.order_files import read_orders  # and all forms of lists
+
+    return replace(data, stated=read_orders(orders, data, missing=missing))
+
+
 SYMMETRIC = ("query", "document_a", "document_b")
 DIRECTED = ("query", "source", "target")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from luce.data.order_files import position_grades
 from luce.data.trec import document_names
 from luce.errors import DataError, SettingError
 from luce.experiments.comparison import Failure, JudgedRows, ModelComparison, Outcome
@@ -147,7 +148,8 @@ def _survey(bench: Bench) -> tuple[dict[str, Any], dict[str, JudgedRows], list[l
         cards["folds"][fold.name] = {
             name: card(part) for name, part in zip(("train", "valid", "test"), parts, strict=True)
         }
-        tests[fold.name] = JudgedRows(parts[2].offsets, ids, document_names(parts[2]), parts[2].y)
+        grades = parts[2].y if parts[2].judges is None else position_grades(parts[2].judges, parts[2].offsets)
+        tests[fold.name] = JudgedRows(parts[2].offsets, ids, document_names(parts[2]), grades)
         prints.append([data_fingerprint(part) for part in parts])
     counted = list(cards["folds"].values())
     covers, covered = f"the test parts of {len(counted)} folds", [parts["test"] for parts in counted]

@@ -15,9 +15,11 @@ import numpy as np
 from luce.checks import is_whole
 from luce.data.describe import describe_queries
 from luce.data.groups import Groups
+from luce.data.named_rows import with_statements
 from luce.data.readers.detect import beside, data_format, open_source, read, read_like
 from luce.data.schema import Schema
 from luce.errors import DataError, SettingError
+from luce.training.task import digest_of
 from luce.types import IntArray
 
 _PARTS = {"train": ("train",), "valid": ("vali", "valid", "validation", "dev"), "test": ("test",)}
@@ -46,11 +48,13 @@ def find_folds(path: str | Path, *, folds: int = 5, seed: int = 0, **options: An
 
     A folder with `Fold1`, `Fold2`, ... that hold train, vali and test files is taken as it is, and so is a folder that
     holds the three files themselves. A single file is cut by query into `folds` parts: each is the test part once, the
-    next one is for validation, the others are for training. Options go to `luce.read`.
+    next one is for validation, the others are for training. Options go to `luce.read`; `comparisons` and `orders` are
+    files of what is stated of the documents, which is learned from and judged by where there are no grades.
     """
     path = Path(path)
     if path.is_file():
-        data = read(path, **options)
+        reading, files = _apart(options)
+        data = with_statements(read(path, **reading), **files)
         return grouped_folds(data, folds, seed)
     if not path.is_dir():
         raise DataError(f"{path} does not exist; give a file, or a folder with train, vali and test files.")
@@ -107,7 +111,7 @@ class FileParts:
 
     def __call__(self) -> tuple[Groups, Groups, Groups]:
         """Training, validation and test data."""
-        train = read(self.train, **self.options)
+        train = self._stated(read(self.train, **self._reading))
         if self.valid is not None:
             valid = self._read(self.valid, train)
         else:
@@ -119,19 +123,36 @@ class FileParts:
     @property
     def schema(self) -> Schema | None:
         """The columns of the training data, where they are a table."""
-        source = open_source(self.train, **self.options) if data_format(self.train) not in ("letor", "log") else None
+        source = open_source(self.train, **self._reading) if data_format(self.train) not in ("letor", "log") else None
         return None if source is None else source.schema if isinstance(source, Groups) else source.outline().schema
 
     def read_test(self, width: int) -> Groups | None:
         """The test part alone, with as many features as the training part has; None where there is no such file."""
-        if self.test is None or data_format(self.test) == "letor":
-            return None if self.test is None else read(self.test, **{"n_features": width, **self.options})
-        return self._read(self.test, read(self.train, **self.options))
+        if self.test is None:
+            return None
+        if data_format(self.test) == "letor":
+            return self._stated(read(self.test, **{"n_features": width, **self._reading}))
+        return self._read(self.test, read(self.train, **self._reading))
 
     def _read(self, path: Path, train: Groups) -> Groups:
         """A part beside the training part: text files do not say how many features they have."""
         columns = {"n_features": train.n_features} if data_format(path) == "letor" else {}
-        return read_like(path, train.feature_names, train.schema, {**columns, **beside(self.options)})
+        return self._stated(read_like(path, train.feature_names, train.schema, {**columns, **beside(self._reading)}))
+
+    @property
+    def _reading(self) -> dict[str, Any]:
+        return _apart(self.options)[0]
+
+    def _stated(self, part: Groups) -> Groups:
+        """A part with what is stated of its documents; files beside several parts name the documents of all."""
+        alone = self.valid is None and self.test is None
+        return with_statements(part, **_apart(self.options)[1], missing="error" if alone else "skip")
+
+
+def _apart(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `luce.read` takes, and the files of statements."""
+    files: dict[str, Any] = {name: options[name] for name in ("comparisons", "orders") if name in options}
+    return {name: value for name, value in options.items() if name not in files}, files
 
 
 @dataclass(frozen=True)
@@ -243,6 +264,8 @@ def data_fingerprint(data: Groups) -> str:
     for array in (data.X, data.y, data.offsets, data.query_weight):
         if array is not None:
             found.update(np.ascontiguousarray(array).data)
+    if data.stated is not None:
+        found.update(digest_of(data.stated).encode())
     for name, relation in sorted(data.relations.items()):
         found.update(name.encode() + relation.data.tobytes() + relation.indices.tobytes() + relation.indptr.tobytes())
     for names in (data.query_ids, data.document_ids):

@@ -17,7 +17,7 @@ from luce.experiments.estimators import fit_estimator, predict_scores
 from luce.experiments.folds import Fold
 from luce.metrics.catalog import get
 from luce.metrics.conventions import conventions
-from luce.metrics.evaluate import evaluate_rows, refuse_unheard
+from luce.metrics.evaluate import Evaluation, evaluate_rows, refuse_unheard
 from luce.model_file import Packed, packed, unpacked
 from luce.ranker import Ranker
 from luce.systems import model as complete
@@ -229,7 +229,22 @@ class Bench:
             scores = ranker.predict(test)
             judged = _Scored(ranker, scores)
         result = evaluate_rows(judged, test, list(self.setup.metrics), **self.setup.conventions)
-        return Verdict(dict(result.values), scores)
+        return Verdict(by_query(result, test), scores)
+
+
+def by_query(result: Evaluation, data: Groups) -> dict[str, FloatArray]:
+    """A value a query: the mean over the lists that judge it, where lists or pairs do; NaN where none does."""
+    if data.judges is None:
+        return dict(result.values)
+    place = {query: q for q, query in enumerate(data.query_ids.tolist())}
+    at = np.array([place[query] for query in result.query_ids.tolist()], dtype=np.int64)
+    values: dict[str, FloatArray] = {}
+    for name, each in result.values.items():
+        known = ~np.isnan(each)
+        counted = np.bincount(at[known], minlength=data.n_queries)
+        total = np.bincount(at[known], each[known], data.n_queries)
+        values[name] = np.divide(total, counted, out=np.full(data.n_queries, np.nan), where=counted > 0)
+    return values
 
 
 def _kept(fitted: Any, test: Groups) -> Packed:
@@ -256,8 +271,8 @@ class _Scored:
     def predict(self, data: Groups) -> FloatArray:
         return self.scores
 
-    def log_likelihood(self, data: Groups) -> FloatArray:
-        return self.ranker.log_likelihood(data)
+    def log_likelihood(self, data: Groups, **given: Any) -> FloatArray:
+        return self.ranker.log_likelihood(data, **given)
 
 
 def _own_estimate(history: Mapping[str, Any]) -> float | None:

@@ -137,7 +137,8 @@ class OneOneLaw:
     def __init__(self, scores: FloatArray, k: int) -> None:
         self.scores, self.k = scores, k
         ranked = -np.sort(-scores)
-        reach = _CERTAIN + math.log(len(scores))
+        # Where a gap parts the top from all others, its two sides stay free: a law of nobody could not be summed.
+        reach = max(_CERTAIN + math.log(len(scores)), 1.001 * float(ranked[k - 1] - ranked[k]))
         self.sure = np.flatnonzero(scores > ranked[k] + reach)
         out = scores < ranked[k - 1] - reach
         self.free = np.setdiff1d(np.flatnonzero(~out), self.sure)

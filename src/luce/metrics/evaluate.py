@@ -163,7 +163,8 @@ def evaluate(
     top_k
         k of the kappa metrics, 10 unless given.
     comparisons
-        Ordered lists or pairs of rows of `data`, which are then the judgements in place of its grades. Every list is a
+        Ordered lists or pairs of rows of `data` (or those that `data.stated` holds, where no grades differ), which are
+        then the judgements in place of its grades. Every list is a
         query, graded by position, and all count alike, whatever their weights. Pairs have `pairwise_accuracy`, of the
         preferences, and `log_likelihood`, ties included: a value a query, the weighted mean over its pairs.
     order
@@ -182,6 +183,7 @@ def evaluate(
     """
     if order not in (None, "data", "input"):
         raise SettingError(f"order is {order!r}; it must be 'data' or 'input'.")
+    comparisons = getattr(data, "judges", None) if comparisons is None else comparisons
     if comparisons is None and not getattr(data, "labelled", True):
         raise DataError("The data have no column of labels to judge by; name it by label=, --label.")
     moved = None if hasattr(model, "predict") else getattr(data, "row_order", None)
@@ -236,6 +238,7 @@ def evaluate_rows(
     **settings: Any,
 ) -> Evaluation:
     """`evaluate` where the scores are known to be in the order of `data`, without remarks."""
+    comparisons = getattr(data, "judges", None) if comparisons is None else comparisons
     if comparisons is not None:
         if comparisons.holds_pairs and metrics is DEFAULT_METRICS:
             metrics = PAIR_METRICS

@@ -273,11 +273,14 @@ class Ranker(Fitting):
         parts = self.parts()
         refuse_blind_search(qid, group)
         refuse_alone(
-            comparison_weight=(comparison_weight != 1.0, "comparisons", comparisons),
+            comparison_weight=(comparison_weight != 1.0, "comparisons", comparisons or getattr(X, "stated", None)),
             clicks_weight=(clicks_weight != 1.0, "clicks", clicks),
             valid_base_scores=(valid_base_scores is not None, "valid", valid),
         )
         data = self._groups(X, y, qid, query_weight, reset=True, group=group)
+        comparisons = data.stated if comparisons is None else comparisons
+        if valid_comparisons is None and isinstance(valid, Groups):
+            valid_comparisons = valid.judges
         if comparisons is None and clicks is None:
             check_grades(data, parts)
         scorer = self._note_columns(data, parts)
@@ -286,6 +289,8 @@ class Ranker(Fitting):
         if comparisons is not None:
             stated = comparisons if isinstance(X, Groups) else comparisons.moved(data.row_order)
             refuse_unheard(stated, parts, data)
+            if loss is None and comparison_weight != 1.0:
+                raise SettingError(f"comparison_weight goes with a loss, which {parts.title!r} has none; leave it out.")
             loss = None if loss is None else GradesAndComparisons(loss, comparison_weight)
             target = BothTargets(data.y, stated)
         if clicks is not None:

@@ -93,7 +93,7 @@ def warn_of_equal_grades(data: Groups, parts: Parts) -> None:
 def with_list_grades(task: Task) -> Task:
     """For scorers that look at grades: positions in lists and pairs, where there are no grades that differ."""
     data, target = task.data, task.target
-    if not isinstance(target, BothTargets) or np.ptp(data.y) > 0:
+    if not isinstance(target, BothTargets) or np.ptp(data.y) > 0 or task.scorer is None:
         return task
     y = position_grades(target.comparisons, data.offsets)
     return replace(task, data=replace(data, y=whole_grades(y, data.offsets) if task.loss is None else y))
@@ -231,8 +231,9 @@ class Fitting(Probabilities):
     ) -> Task:
         """The task with the queries that judge its iterates; `moved` where rows are named as they were given."""
         stated = lists.moved(valid.row_order) if lists is not None and moved else lists
+        metric = parts.metric if stated is None else parts.trainer.judge(parts.metric, stated)
         try:
-            held = held_out(self._normalised(valid), stated, parts.metric, parts.scorer, parts.loss)
+            held = held_out(self._normalised(valid), stated, metric, parts.scorer, parts.loss)
         except RowsError as error:
             raise error.named(valid.query_ids.tolist(), document_names(valid).tolist()) from None
         below = base if base is None or held.rows is None else base[held.rows]

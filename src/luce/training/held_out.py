@@ -45,7 +45,9 @@ def held_out(valid: Groups, lists: Comparisons | None, metric: Metric, scorer: A
     >>> found.data.y.tolist(), found.rows.tolist()
     ([0.0, 0.0, 1.0], [0, 1, 2])
     """
-    if lists is not None and lists.holds_pairs:
+    if metric.name == "log_likelihood" and metric.formula.measure is not None:
+        pass  # of a trainer that brings a likelihood of its own
+    elif lists is not None and lists.holds_pairs:
         metric = _of_pairs(metric, loss)
     elif metric.name == "log_likelihood":
         metric = _likelihood(loss, lists is not None)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.blocks import Blocks, cut_blocks
+from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError, of_user
 from luce.losses.base import Loss
@@ -142,6 +143,10 @@ class Trainer(Spec, ABC):
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer or loss that this trainer cannot train, before any data are read."""
+
+    def judge(self, metric: Metric, stated: Comparisons) -> Metric:
+        """What judges lists or preferences where this metric was chosen; it itself, but for who brings a loss."""
+        return metric
 
     @abstractmethod
     def train(self, task: Task) -> Trained:
