@@ -276,7 +276,8 @@ class NDCGMix(NDCGLoss):
 
     def with_alpha(self, alpha: Sequence[float] | FloatArray) -> Self:
         """The same loss with these weights."""
-        return self._changed(alpha=_checked(alpha, self.names), learns=self.learns - {"alpha"})
+        usual = {"evaluations": 60, "search": "pattern", "fits": "converged"}  # of the choice, which is made
+        return self._changed(alpha=_checked(alpha, self.names), learns=self.learns - {"alpha"}, **usual)
 
     def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel of the one function that counts, or by that of the mixture."""
