@@ -142,7 +142,7 @@ def test_what_a_loss_learns_from_its_own_draws_is_the_truth(loss):
     # Three weights learned from 300 queries cost 3 / 600 of a nat a query; the noise of 100 queries comes on top.
     assert lost.mean() < 0.005 + 4 * lost.std() / 10 + 0.01
     if loss.outcome == "top":
-        k = loss.settings["k"]
+        k = loss.k
         fitted = model.topk_probability(test, k)
         exact = np.concatenate([topk_probability(loss, known[a:b], k) for a, b in itertools.pairwise(here)])
         assert np.abs(fitted - exact).mean() < 0.04

@@ -87,6 +87,8 @@ class Rule:
     """A setting without which this one has no effect, or a test of the whole with words for what is missing."""
     convert: Callable[[str, Any], Any] | None = None
     tune: Dimension | None = None
+    learned: bool = False
+    """None leaves the value to training; the settings say None whatever is learned."""
 
 
 _PLAIN = Rule()
@@ -121,15 +123,21 @@ class Spec:
     luce.errors.SettingError: size is 2; it must be a number above 0 and at most 1.
     """
 
-    def __init_subclass__(cls, **rest: Any) -> None:
+    learns = frozenset[str]()
+    """Settings that were left to training."""
+
+    def __init_subclass__(cls, open_to_change: bool = False, **rest: Any) -> None:
         super().__init_subclass__(**rest)
-        if "__init__" in vars(cls):  # a class of the usual kind: what it takes are its settings
+        maker = next(c for c in getmro(cls) if "__init__" in vars(c))
+        # A class of the usual kind, with a constructor of its own or of its base: what it takes are its settings.
+        own = maker is not object and "__dataclass_params__" not in vars(maker)
+        if not own:
+            dataclass(frozen=True, eq=False, repr=False)(cls)
+            # Those of this class serve; a subclass that is decorated as a dataclass once more could not replace them.
+            del cls.__setattr__, cls.__delattr__
+        if own or open_to_change:
             cls.__setattr__ = object.__setattr__  # type: ignore[method-assign, assignment]
             cls.__delattr__ = object.__delattr__  # type: ignore[method-assign]
-            return
-        dataclass(frozen=True, eq=False, repr=False)(cls)
-        # Those of this class serve; a subclass that is decorated as a dataclass once more could not replace them.
-        del cls.__setattr__, cls.__delattr__
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise FrozenInstanceError(f"cannot assign to {name!r}: a part is never changed; make another one")
@@ -142,6 +150,8 @@ class Spec:
         for name, (hint, rule) in _declared(own).items():
             value = checked(name, getattr(self, name), hint, rule)
             object.__setattr__(self, name, value)
+            if rule.learned and value is None:
+                object.__setattr__(self, "learns", self.learns | {name})
         _heard(self)
         self._check()
 
@@ -152,7 +162,14 @@ class Spec:
     def settings(self) -> dict[str, Any]:
         """The settings that make this part, for model files and reports."""
         own: Any = type(self)
-        return {name: getattr(self, name) for name in _defaults(own) if hasattr(self, name)}
+        given = {name: getattr(self, name) for name in _defaults(own) if hasattr(self, name)}
+        return given | dict.fromkeys(self.learns)
+
+    def _unusual(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Those of the settings that differ from the defaults."""
+        own: Any = type(self)
+        usual = _defaults(own)
+        return {name: value for name, value in settings.items() if not _same(value, usual.get(name, MISSING))}
 
     def _changed(self, **attributes: Any) -> Self:
         """A copy with other values of what is no setting, such as a parameter that was learned."""
@@ -169,11 +186,8 @@ class Spec:
         return hash((type(self), repr(self)))
 
     def __repr__(self) -> str:
-        kind: Any = type(self)
-        usual = _defaults(kind)
-        own = {name: value for name, value in self.settings.items() if not _same(value, usual.get(name, MISSING))}
         name = vars(type(self)).get("name", type(self).__name__)
-        listed = ", ".join(f"{key}={value!r}" for key, value in own.items())
+        listed = ", ".join(f"{key}={value!r}" for key, value in self._unusual(self.settings).items())
         return f"{name if isinstance(name, str) else type(self).__name__}({listed})"
 
 

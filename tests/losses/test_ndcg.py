@@ -238,12 +238,12 @@ def test_targets_are_gains_over_the_ideal(gain, discount, k):
     weights = DISCOUNTS[discount](positions) if isinstance(discount, str) else np.append(discount, 0.0)
     weights = weights * (positions <= (k or 5))
     ideal = max(gains[list(order)] @ weights for order in itertools.permutations(range(5)))
-    found = GainRule(gain, discount, k)(labels, np.array([0, 5]))
+    found = GainRule(gain=gain, discount=discount, k=k).normalised(labels, np.array([0, 5]))
     np.testing.assert_allclose(found.target, gains / ideal, rtol=1e-12)
 
 
 def test_grades_beyond_any_power_of_two():
-    found = GainRule()(np.array([4000.0, 3999.0, 0.0]), np.array([0, 3]))
+    found = GainRule().normalised(np.array([4000.0, 3999.0, 0.0]), np.array([0, 3]))
     np.testing.assert_allclose(found.target[0], 2 * found.target[1], rtol=1e-12)
     assert np.isfinite(found.target).all()
 

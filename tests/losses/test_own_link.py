@@ -93,7 +93,7 @@ def test_a_loss_of_ones_own_keeps_a_link_in_a_model_file(tmp_path, monkeypatch):
 
         @property
         def settings(self):
-            return {"epsilon": super().settings["epsilon"]}
+            return {"epsilon": super().settings.get("epsilon")}
 
     for table in ("_table", "_spelling"):
         monkeypatch.setattr(luce.losses.registry, table, dict(getattr(luce.losses.registry, table)))

@@ -236,7 +236,7 @@ def test_learned_tie_parameter_finds_the_true_one():
     d = scores[0::2] - scores[1::2]
     for name, truth in (("rao_kupper", 2.5), ("bradley_terry", 0.9), ("davidson", 1.4), ("thurstone_mosteller", 0.7)):
         loss = luce.losses.get(name)
-        given = luce.losses.get(name, **{loss.link.parameter: truth})
+        given = luce.losses.get(name, **{loss.model.parameter: truth})
         u = rng.random(n)
         wins = u < given.pair_probability(d)
         ties = ~wins & (u < given.pair_probability(d) + given.tie_probability(d))
@@ -294,10 +294,10 @@ def test_settings_make_the_same_loss_again():
         ("bradley_terry", {"epsilon": 0.0}, "ties=False"),
         ("thurstone_mosteller", {"epsilon": np.inf}, "finite"),
         ("ranksvm", {"ties": True, "epsilon": -1}, "at least 0"),
-        ("ranksvm", {"tie_grades": [1]}, "ties=False"),
-        ("rao_kupper", {"ties": False, "tie_grades": [1]}, "ties=False"),
-        ("rao_kupper", {"ties": False, "theta": 2.0}, "theta was given with ties=False"),
-        ("paired", {"ties": False, "epsilon": 2.0}, "epsilon was given with ties=False"),
+        ("ranksvm", {"tie_grades": [1]}, "without ties=True"),
+        ("rao_kupper", {"ties": False, "tie_grades": [1]}, "without ties=True"),
+        ("rao_kupper", {"ties": False, "theta": 2.0}, "theta=2.0 has no effect"),
+        ("paired", {"ties": False, "epsilon": 2.0}, "epsilon=2.0 has no effect"),
         ("ranknet", {"weighting": "none"}, "all, pairs, size"),
         ("ranknet", {"position_weight": "log"}, "log2, reciprocal"),
         ("ranknet", {"position_weight": [1.0, -1.0]}, "at least 0"),
@@ -350,7 +350,7 @@ def test_shared_exponentials_against_pair_by_pair(name, value, spread):
     """Beside a document far away, whose pairs cost nothing, every pair takes exponentials of its own."""
     rng = np.random.default_rng(5)
     grades, scores = rng.integers(0, 3, 150).astype(float), spread * rng.uniform(-1.0, 1.0, 150)
-    tie = {} if name == "ranknet" else {luce.losses.get(name).link.parameter: value}
+    tie = {} if name == "ranknet" else {luce.losses.get(name).model.parameter: value}
     loss = luce.losses.get(name, exact=True, position_weight="log2", **tie)
     value, grad, curvature = loss.value_grad_curvature(scores, grades)
     far = loss.value_grad_curvature(np.append(scores, -1e4), np.append(grades, -1.0))

@@ -78,5 +78,5 @@ def test_bad_stage_weights(weights):
 
 
 def test_bad_direction():
-    with pytest.raises(luce.errors.SettingError, match="'forward' or 'backward'"):
+    with pytest.raises(luce.errors.SettingError, match="one of forward, backward"):
         luce.losses.get("pmop", direction="up")

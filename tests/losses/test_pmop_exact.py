@@ -102,7 +102,7 @@ def test_fitted_sizes_are_the_likelihood_of_given_sizes():
 
 @pytest.mark.parametrize("bad", ["fitted", ""])
 def test_bad_sizes(bad):
-    with pytest.raises(luce.errors.SettingError, match="'model', 'given' or 'printed'"):
+    with pytest.raises(luce.errors.SettingError, match="model, given, printed"):
         luce.losses.get("pmop_exact", sizes=bad)
 
 

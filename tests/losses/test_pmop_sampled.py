@@ -97,5 +97,5 @@ def test_queries_of_a_call_draw_apart():
 )
 @pytest.mark.parametrize("name", ["pmop_gibbs", "pmop_mh"])
 def test_bad_settings(name, settings):
-    with pytest.raises(luce.errors.SettingError, match=name):
+    with pytest.raises(luce.errors.SettingError, match=f"{next(iter(settings))} is .*; it must be"):
         luce.losses.get(name, **settings)

@@ -15,6 +15,7 @@ from luce.data.statements import Statements
 from luce.errors import DataError, SettingError
 from luce.losses.chances import PairProbabilities, TopKChances, pairs_of_draws
 from luce.numerics.segments import Chunk, check_offsets, chunk_queries, differing, map_chunks
+from luce.spec import Spec
 from luce.types import FloatArray, IntArray
 
 Target = ArrayLike | Comparisons
@@ -53,26 +54,26 @@ class Outputs(NamedTuple):
         return slice(own[0], own[-1]), own[:-1] - own[0], np.diff(own)
 
 
-class Loss(ABC):
+class Loss(Spec, ABC, open_to_change=True):
     """Sum over queries of a function of the scores and the target; never sees features.
 
     A loss says how it sees its target (`prepare`, once a data set) and what a run of queries costs (`fill`, once an
-    iteration and chunk). Everything else follows.
+    iteration and chunk). Its settings are fields, as those of any `Spec`. Everything else follows.
     """
 
     name: ClassVar[str]
     shift_invariant: ClassVar[bool] = True
     """True where adding a constant to all scores of a query changes nothing."""
-    ordinal: bool = True
+    ordinal = True
     """True where only the order of the grades matters, not how far they are apart."""
-    permutation_invariant: bool = True
+    permutation_invariant = True
     """True where the order in which the documents of a query are listed does not matter."""
     takes_comparisons: ClassVar[bool] = False
-    learns_from_ties: bool = False
+    learns_from_ties = False
     """True where documents of one grade throughout a query still have a gradient: a model of ties, or of the grades."""
-    smooth: bool = True
+    smooth = True
     """False where the value has kinks, at which the gradient is one of several."""
-    guides_newton: bool = True
+    guides_newton = True
     """False where the curvature is far from the Hessian, so that L-BFGS finds its way better without it."""
     stochastic: ClassVar[bool] = False
     """True where the gradient is an estimate by sampling, right in expectation only."""
@@ -144,8 +145,8 @@ class Loss(ABC):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The parameters that make this loss, for model files and reports."""
-        return {}
+        """Those of the parameters that make this loss which differ from the defaults, for model files and reports."""
+        return self._unusual(super().settings)
 
     @abstractmethod
     def prepare(self, target: Target, offsets: IntArray) -> Any:
@@ -248,6 +249,8 @@ class Loss(ABC):
                 curvature *= by_row
         return float(values @ weight), grad, curvature, weight @ own
 
+    __eq__, __hash__ = object.__eq__, object.__hash__  # what a loss has learned is no setting
+
     def __repr__(self) -> str:
         inside = ", ".join(f"{key}={value!r}" for key, value in self.settings.items())
         return f"{self.name}({inside})"
@@ -258,7 +261,7 @@ class Likelihood(Loss):
 
     outcome: ClassVar[str] = "partition"
     """What an outcome is: an ordered "partition", an "order" of all documents, or the "top" k of them in order."""
-    composite: bool = False
+    composite = False
     """True where -log p has a normaliser that depends on the scores and that the value leaves out."""
 
     @abstractmethod

@@ -98,7 +98,7 @@ def _square(x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     return x**2, 2.0 * x, np.full_like(x, 2.0)
 
 
-def dictionary_of(given: str | Function | Sequence[str | Function], beta: float) -> tuple[Psi, ...]:
+def dictionary_of(given: Sequence[str | Function], beta: float) -> tuple[Psi, ...]:
     """The functions of a dictionary: names, and functions of one's own."""
     # The q-norm couples the coordinates of a query, so that its functions here, those of q = 2, are never called.
     known = {
@@ -107,7 +107,7 @@ def dictionary_of(given: str | Function | Sequence[str | Function], beta: float)
         _QNORM: Psi(_QNORM, _square),
     }
     found = []
-    for entry in [given] if isinstance(given, str) or callable(given) else given:
+    for entry in given:
         if callable(entry):
             name = getattr(entry, "name", getattr(entry, "__name__", type(entry).__name__))
             found.append(Psi(name, entry, getattr(entry, "positive", False), getattr(entry, "unit", 1.0)))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import KW_ONLY
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import tiers
+from luce.spec import Spec, option
 from luce.types import FloatArray, IntArray
 
-GAINS = ("exponential", "linear")
 DISCOUNTS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "log2": lambda position: 1.0 / np.log2(position + 1.0),
     "letor": lambda position: np.where(position <= 2, 1.0, 1.0 / np.log2(np.maximum(position, 2.0))),
@@ -24,6 +24,25 @@ _PLAIN_POWER = 500.0
 """Powers of two up to this grade are taken as they are; beyond it, relative to the highest of the query."""
 
 
+def named_or_numbers(*known: str) -> Callable[[str, Any], str | tuple[float, ...]]:
+    """The check of a setting that is one of these names, or numbers of at least 0."""
+
+    def convert(name: str, given: Any) -> str | tuple[float, ...]:
+        if isinstance(given, str) and given in known:
+            return given
+        try:
+            values = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            values = np.empty(0)
+        if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or (values < 0).any():
+            raise SettingError(
+                f"{name} is {given!r}; it must be one of {', '.join(known)}, or finite numbers of at least 0."
+            )
+        return tuple(values.tolist())
+
+    return convert
+
+
 class NormalisedGains(NamedTuple):
     """The target of every row, and which queries count."""
 
@@ -32,7 +51,7 @@ class NormalisedGains(NamedTuple):
     counted: NDArray[np.bool_]
 
 
-class GainRule:
+class GainRule(Spec):
     r"""How grades become a target: $\tilde r = G(r) / \|G(r)\|_D$ with the norm [Pareek] (3.2).
 
     $\|G(r)\|_D$ is the largest $\sum_j G(r_j) / D(\pi(j))$ over all orders $\pi$, the ideal DCG; with `k`, over the
@@ -51,40 +70,22 @@ class GainRule:
         "skip" or "keep" queries without a document that gains anything.
     """
 
-    def __init__(
-        self,
-        gain: str | Sequence[float] = "exponential",
-        discount: str | Sequence[float] = "log2",
-        k: int | None = None,
-        empty: str = "skip",
-    ) -> None:
-        self.gain = gain if isinstance(gain, str) else _numbers("gain", gain)
-        self.discount = discount if isinstance(discount, str) else _numbers("discount", discount)
-        if isinstance(self.gain, str) and self.gain not in GAINS:
-            raise SettingError(f"gain is {gain!r}; it must be one of {', '.join(GAINS)}, or numbers by grade.")
-        if isinstance(self.discount, str) and self.discount not in DISCOUNTS:
-            raise SettingError(f"discount is {discount!r}; it must be one of {', '.join(DISCOUNTS)}, or numbers.")
+    _: KW_ONLY
+    gain: str | tuple[float, ...] = option(default="exponential", convert=named_or_numbers("exponential", "linear"))
+    discount: str | tuple[float, ...] = option(default="log2", convert=named_or_numbers(*DISCOUNTS))
+    k: int | None = option(default=None, least=1)
+    empty: Literal["skip", "keep"] = "skip"
+
+    def _check(self) -> None:
         if not isinstance(self.gain, str) and np.any(np.diff(self.gain) < 0):
             raise SettingError("gain as numbers must not fall from one grade to the next.")
         if not isinstance(self.discount, str) and (self.discount[0] == 0 or np.any(np.diff(self.discount) > 0)):
             raise SettingError("discount as numbers must start above 0 and must not rise with the position.")
-        if k is not None and not is_whole(k, 1):
-            raise SettingError(f"k is {k!r}; it must be None or a whole number of at least 1.")
-        if empty not in ("skip", "keep"):
-            raise SettingError(f"empty is {empty!r}; it must be 'skip' or 'keep'.")
-        self.k, self.empty = k, empty
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What differs from the defaults."""
-        given = {"gain": self.gain, "discount": self.discount, "k": self.k, "empty": self.empty}
-        usual = {"gain": "exponential", "discount": "log2", "k": None, "empty": "skip"}
-        return {name: value for name, value in given.items() if value != usual[name]}
-
-    def __call__(self, labels: FloatArray, offsets: IntArray) -> NormalisedGains:
+    def normalised(self, labels: FloatArray, offsets: IntArray) -> NormalisedGains:
         """The targets of these queries.
 
-        >>> GainRule()(np.array([1.0, 2.0, 0.0]), np.array([0, 3])).target.round(4).tolist()
+        >>> GainRule().normalised(np.array([1.0, 2.0, 0.0]), np.array([0, 3])).target.round(4).tolist()
         [0.2754, 0.8262, 0.0]
         """
         ideal_order = tiers(labels, offsets).order
@@ -119,16 +120,6 @@ class GainRule:
         if self.k is not None:
             weights[self.k :] = 0.0
         return weights
-
-
-def _numbers(name: str, given: Sequence[float]) -> tuple[float, ...]:
-    try:
-        values = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise SettingError(f"{name} is {given!r}; it needs a name or finite numbers of at least 0.") from None
-    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or (values < 0).any():
-        raise SettingError(f"{name} needs a name or finite numbers of at least 0.")
-    return tuple(values.tolist())
 
 
 def _by_grade(gains: FloatArray, labels: FloatArray) -> FloatArray:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from luce.checks import number
 from luce.data.clicks import Clicks
-from luce.errors import DataError, SettingError
+from luce.errors import DataError
 from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
 from luce.numerics.segments import log_sums
+from luce.spec import option
 from luce.types import FloatArray, IntArray
 
 
@@ -86,15 +85,8 @@ class ClickChoice(Loss):
     name = "click_choice"
     ordinal = False
 
-    def __init__(self, temper: float = 0.5, prior: float = 0.1) -> None:
-        if not 0 <= temper <= 1:
-            raise SettingError(f"temper is {temper!r}; it must be between 0 (likelihood) and 1 (inverse propensity).")
-        self.temper, self.prior = temper, number("prior", prior)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Tempering and prior exposure."""
-        return {"temper": self.temper, "prior": self.prior}
+    temper: float = option(default=0.5, least=0, most=1)
+    prior: float = option(default=0.1, least=0)
 
     def prepare(self, target: Target | Clicks, offsets: IntArray) -> _Choices:
         """Weighted choices and the logarithms of weighted exposures."""
@@ -127,7 +119,7 @@ class ClickChoice(Loss):
             out.curvature[rows] = by_row * share * (1.0 - share)
 
 
-class Cosine(Loss):
+class Cosine(GainRule, Loss):
     r"""One minus the cosine of scores and gains, $1 - \langle G(r), s \rangle / (\|G(r)\|_2 \|s\|_2)$.
 
     With `consistent=True`, $1 - \langle \tilde r, s \rangle / \|s\|_2$ with $\tilde r = G(r) / \|G(r)\|_D$: divided by
@@ -153,27 +145,12 @@ class Cosine(Loss):
     shift_invariant = False
     ordinal = False
 
-    def __init__(
-        self,
-        consistent: bool = False,
-        *,
-        gain: str | Sequence[float] = "exponential",
-        discount: str | Sequence[float] = "log2",
-        k: int | None = None,
-        empty: str = "skip",
-    ) -> None:
-        self.consistent = bool(consistent)
-        self.rule = GainRule(gain, discount, k, empty)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Which version, and what differs from the defaults."""
-        return {"consistent": self.consistent, **self.rule.settings}
+    consistent: bool = False
 
     def prepare(self, target: Target, offsets: IntArray) -> NormalisedGains:
         """Gains over their ideal DCG, or over their Euclidean norm."""
         labels = as_labels(self, target, offsets)
-        gains = self.rule(labels, offsets)
+        gains = self.normalised(labels, offsets)
         if self.consistent:
             return gains
         length = np.sqrt(np.add.reduceat(gains.target**2, offsets[:-1]))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import KW_ONLY
 
 import numpy as np
 
-from luce.checks import heard
-from luce.errors import SettingError
-from luce.losses.pair_sums import Here, PairwiseLoss, Sums
+from luce.losses.pair_sums import Here, PairwiseLoss, Sums, grades
 from luce.numerics.compiled import kernel, part
 from luce.numerics.sorting import sort_descending, sort_space
+from luce.spec import option
 from luce.types import FloatArray
 
 
@@ -33,30 +31,10 @@ class RankSVM(PairwiseLoss):
     name = "ranksvm"
     smooth = False
 
-    def __init__(
-        self,
-        *,
-        ties: bool = False,
-        epsilon: float = 0.5,
-        tie_grades: Sequence[float] | None = None,
-        weighting: str = "all",
-        position_weight: str | Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(weighting=weighting, position_weight=position_weight)
-        if not (np.isfinite(epsilon) and epsilon >= 0):
-            raise SettingError(f"ranksvm(epsilon={epsilon}): epsilon must be a finite number of at least 0.")
-        if tie_grades is not None and not ties:
-            raise SettingError("tie_grades was given with ties=False; leave one of them out.")
-        heard(self.name, {"epsilon": (epsilon, 0.5)}, ties, "ties=True")
-        self.ties = ties
-        self.uses_ties = ties
-        self.epsilon = float(epsilon)
-        self.tie_grades = None if tie_grades is None else tuple(map(float, tie_grades))
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What differs from the defaults."""
-        return ({"ties": True, "epsilon": self.epsilon} if self.ties else {}) | super().settings
+    _: KW_ONLY
+    ties: bool = False
+    epsilon: float = option(default=0.5, least=0, needs="ties")
+    tie_grades: tuple[float, ...] | None = option(default=None, convert=grades, needs="ties")
 
     def terms(self, d: FloatArray, tied: bool) -> FloatArray:
         """The hinge, its slope, 1 for a pair with a loss."""

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from copy import copy
-from typing import Any, Self
+from dataclasses import KW_ONLY
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from luce.checks import heard, number, one_of, whole
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Loss, Outputs, Target, as_labels
-from luce.losses.conjugate import Function, brackets, dictionary_of, newton, skip_query
+from luce.losses.conjugate import brackets, dictionary_of, newton, skip_query
 from luce.losses.gains import GainRule, NormalisedGains
 from luce.losses.order_maps import OrderMap, map_of
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp, fast_log
+from luce.spec import option
 from luce.types import FloatArray, IntArray
 
 BETA = 0.01
@@ -35,12 +35,12 @@ _LEAST_SHARE = 1e-2
 
 DICTIONARY = ("cross_entropy", "square", "qnorm")
 """The chapter's functions, in the order of `alpha`."""
-SEARCHES, FITS = ("pattern", "grid"), ("converged", "stopped")
+_CHOICE = (lambda loss: loss.alpha is None, "alpha=None, which they choose")
 _NEGLIGIBLE = 1e-10
 """Weights below this share of the largest count as 0."""
 
 
-class NDCGLoss(Loss):
+class NDCGLoss(GainRule, Loss):
     r"""What the losses of the family share: the target, queries that say nothing, and an offset of the scores.
 
     Bregman divergences [Pareek] (3.3) between the target and $(\nabla\psi)^{-1}(s)$, [Pareek] (3.5), written by the
@@ -51,53 +51,41 @@ class NDCGLoss(Loss):
     shift_invariant = False
     ordinal = False
 
-    def __init__(
-        self,
-        *,
-        gain: str | Sequence[float] = "exponential",
-        discount: str | Sequence[float] = "log2",
-        k: int | None = None,
-        empty: str = "skip",
-        offset: float | None = None,
-        link: Any = None,
-    ) -> None:
-        self.rule = GainRule(gain, discount, k, empty)
-        self._link, self.link = link, map_of(link)
-        if offset is not None and not (isinstance(offset, int | float | np.number) and np.isfinite(offset)):
-            raise SettingError(f"offset is {offset!r}; it must be a finite number, or None to be learned.")
-        self.learns_offset = offset is None
-        self.offset = 0.0 if offset is None else float(offset)
+    _: KW_ONLY
+    offset: float | None = option(default=None, learned=True)
+    link: Any = None
+
+    def _check(self) -> None:
+        super()._check()
+        self.map = map_of(self.link)
+        vars(self)["offset"] = self._shift
 
     @property
-    @abstractmethod
-    def own_settings(self) -> dict[str, Any]:
-        """The parameters of psi."""
+    def _shift(self) -> float:
+        return self.offset or 0.0
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """Parameters of psi, then what differs from the defaults in gain, discount, k, empty, offset and link."""
-        more: dict[str, Any] = {} if self.learns_offset else {"offset": self.offset}
-        if self.link is not None:
-            more["link"] = self._link
-        return {**self.own_settings, **self.rule.settings, **more}
+    def learns_offset(self) -> bool:
+        """Whether the offset is learned."""
+        return "offset" in self.learns
 
     @property
     def parameters(self) -> FloatArray:
         """The offset in units of `score_unit`, where it is learned."""
-        return np.array([self.offset / self.score_unit]) if self.learns_offset else NOT_WANTED
+        return np.array([self._shift / self.score_unit]) if self.learns_offset else NOT_WANTED
 
     def take(self, values: FloatArray) -> None:
         """The offset."""
-        self.offset = float(values[0]) * self.score_unit
+        vars(self)["offset"] = float(values[0]) * self.score_unit
 
     def prepare(self, target: Target, offsets: IntArray) -> NormalisedGains:
         """Normalised gains of every row."""
-        return self.rule(as_labels(self, target, offsets), offsets)
+        return self.normalised(as_labels(self, target, offsets), offsets)
 
     def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """One value a query, 0 where it is skipped; the offset moves all scores alike, after g where there is one."""
-        if self.link is not None:
-            self._linked(self.link, prepared, scores, out)
+        if self.map is not None:
+            self._linked(self.map, prepared, scores, out)
             return
         self.run(prepared, scores, out)
         if self.learns_offset and out.d_parameters.size:
@@ -151,14 +139,7 @@ class NDCGCrossEntropy(NDCGLoss):
 
     name = "ndcg_cross_entropy"
 
-    def __init__(self, beta: float = BETA, **common: Any) -> None:
-        super().__init__(**common)
-        self.beta = number("beta", beta, above=True)
-
-    @property
-    def own_settings(self) -> dict[str, Any]:
-        """Beta."""
-        return {"beta": self.beta}
+    beta: float = option(default=BETA, above=0)
 
     @property
     def score_unit(self) -> float:
@@ -167,7 +148,7 @@ class NDCGCrossEntropy(NDCGLoss):
 
     def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel."""
-        cross_entropies(scores, prepared, self.offset, self.beta, out)
+        cross_entropies(scores, prepared, self._shift, self.beta, out)
 
 
 class NDCGSquare(NDCGLoss):
@@ -180,17 +161,9 @@ class NDCGSquare(NDCGLoss):
 
     name = "ndcg_square"
 
-    def __init__(self, **common: Any) -> None:
-        super().__init__(**common)
-
-    @property
-    def own_settings(self) -> dict[str, Any]:
-        """None."""
-        return {}
-
     def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel."""
-        squares(scores, prepared, self.offset, 1.0, out)
+        squares(scores, prepared, self._shift, 1.0, out)
 
 
 class NDCGQNorm(NDCGLoss):
@@ -213,19 +186,18 @@ class NDCGQNorm(NDCGLoss):
 
     name = "ndcg_qnorm"
 
-    def __init__(self, q: float | None = None, **common: Any) -> None:
-        super().__init__(**common)
-        self.q = None if q is None else number("q", q, 1.0, above=True)
-
-    @property
-    def own_settings(self) -> dict[str, Any]:
-        """The norm."""
-        return {"q": self.q}
+    q: float | None = option(default=None, above=1)
 
     def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel."""
         q = 0.0 if self.q is None else self.q
-        q_norms(scores, *prepared, self.offset, q, 1.0, *out.arrays)
+        q_norms(scores, *prepared, self._shift, q, 1.0, *out.arrays)
+
+
+def _entries(name: str, given: Any) -> tuple[Any, ...]:
+    if not (isinstance(given, str | Sequence) or callable(given)):
+        raise SettingError(f"{name} is {given!r}; it must be names and functions, or None.")
+    return (given,) if isinstance(given, str) or callable(given) else tuple(given)
 
 
 class NDCGMix(NDCGLoss):
@@ -266,28 +238,25 @@ class NDCGMix(NDCGLoss):
 
     name = "ndcg_mix"
 
-    def __init__(
-        self,
-        alpha: Sequence[float] | None = (1.0, 1.0, 1.0),
-        beta: float = BETA,
-        q: float | None = None,
-        dictionary: Sequence[str | Function] | None = None,
-        evaluations: int = 60,
-        search: str = "pattern",
-        fits: str = "converged",
-        **common: Any,
-    ) -> None:
-        super().__init__(**common)
-        self.beta = number("beta", beta, above=True)
-        self.q = None if q is None else number("q", q, 2.0)
-        self.functions = dictionary_of(DICTIONARY if dictionary is None else dictionary, self.beta)
+    alpha: Any = option(default=(1.0, 1.0, 1.0), learned=True)
+    beta: float = option(default=BETA, above=0)
+    q: float | None = option(default=None, least=2)
+    dictionary: tuple[Any, ...] | None = option(default=None, convert=_entries)
+    evaluations: int = option(default=60, least=1, needs=_CHOICE)
+    search: Literal["pattern", "grid"] = option(default="pattern", needs=_CHOICE)
+    fits: Literal["converged", "stopped"] = option(default="converged", needs=_CHOICE)
+
+    def _check(self) -> None:
+        super()._check()
+        self.functions = dictionary_of(DICTIONARY if self.dictionary is None else self.dictionary, self.beta)
         self.standard = tuple(psi.name for psi in self.functions) == DICTIONARY
-        self.evaluations = whole("evaluations", evaluations, 1)
-        self.search, self.fits = one_of("search", search, SEARCHES), one_of("fits", fits, FITS)
-        self.chooses_alpha = alpha is None
-        choice = {"evaluations": (evaluations, 60), "search": (search, "pattern"), "fits": (fits, "converged")}
-        heard(self.name, choice, alpha is None, "alpha=None, which they choose")
-        self.alpha = _checked(np.ones(len(self.functions)) if alpha is None else alpha, self.names)
+        given = np.ones(len(self.functions)) if self.chooses_alpha else self.alpha
+        vars(self)["alpha"] = _checked(given, self.names)
+
+    @property
+    def chooses_alpha(self) -> bool:
+        """Whether training chooses the weights."""
+        return "alpha" in self.learns
 
     @property
     def names(self) -> list[str]:
@@ -295,14 +264,10 @@ class NDCGMix(NDCGLoss):
         return [psi.name for psi in self.functions]
 
     @property
-    def own_settings(self) -> dict[str, Any]:
-        """Weights and functions."""
-        open_: dict[str, Any] = {"alpha": None, "evaluations": self.evaluations, "search": self.search}
-        open_["fits"] = self.fits
-        chosen = {"alpha": tuple(self.alpha.tolist())}
-        given = tuple(psi.function if psi.name not in DICTIONARY else psi.name for psi in self.functions)
-        more = {} if self.standard else {"dictionary": given}
-        return {**(open_ if self.chooses_alpha else chosen), "beta": self.beta, "q": self.q, **more}
+    def settings(self) -> dict[str, Any]:
+        """What differs from the defaults, the weights as numbers."""
+        found = super().settings
+        return found if self.chooses_alpha else self._unusual(found | {"alpha": tuple(self.alpha.tolist())})
 
     @property
     def score_unit(self) -> float:
@@ -311,14 +276,13 @@ class NDCGMix(NDCGLoss):
 
     def with_alpha(self, alpha: Sequence[float] | FloatArray) -> Self:
         """The same loss with these weights."""
-        other = copy(self)
-        other.alpha, other.chooses_alpha = _checked(alpha, self.names), False
-        return other
+        usual = {"evaluations": 60, "search": "pattern", "fits": "converged"}  # of the choice, which is made
+        return self._changed(alpha=_checked(alpha, self.names), learns=self.learns - {"alpha"}, **usual)
 
     def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel of the one function that counts, or by that of the mixture."""
         q = 0.0 if self.q is None else self.q
-        common = (scores, prepared, self.offset)
+        common = (scores, prepared, self._shift)
         entropy, square, norm = self.alpha if self.standard else (0.0, 0.0, 0.0)
         if not self.standard:
             out.values[:] = np.nan
@@ -327,15 +291,15 @@ class NDCGMix(NDCGLoss):
         elif entropy == 0 and norm == 0:
             squares(*common, square, out)
         elif entropy == 0 and square == 0:
-            q_norms(scores, *prepared, self.offset, q, norm, *out.arrays)
+            q_norms(scores, *prepared, self._shift, q, norm, *out.arrays)
         else:
             weights = np.array([entropy * self.beta, 2 * square, 2 * norm])
-            newton(scores, *prepared, self.offset, weights, q, *out.arrays)
+            newton(scores, *prepared, self._shift, weights, q, *out.arrays)
         left = out.chunk[0] + np.flatnonzero(np.isnan(out.values))
         if not len(left):
             return
         for some in np.split(left, len(left)) if self.standard else [left]:  # whatever others there are
-            brackets(self.functions, self.alpha, q, scores + self.offset, prepared, some, out)
+            brackets(self.functions, self.alpha, q, scores + self._shift, prepared, some, out)
 
 
 def _checked(alpha: Any, names: list[str]) -> FloatArray:

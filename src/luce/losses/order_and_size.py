@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from luce.checks import number
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Likelihood, Loss, Outputs, Target, as_labels
-from luce.losses.partition import checked_gain
+from luce.spec import option
 from luce.types import FloatArray, IntArray
 
 _BOUND = 8.0
@@ -63,25 +62,15 @@ class OrderAndSize(Loss):
     ordinal = False
     learns_from_ties = True
 
-    def __init__(
-        self,
-        order: str = "plackett_luce",
-        weight: float = 1.0,
-        tier_gain: float | None = None,
-        slope: float | None = 1.0,
-    ) -> None:
-        self.order, self.weight = order, number("weight", weight)
-        self.slope = None if slope is None else number("slope", slope, above=True)
-        self.tier_gain = checked_gain(self.name, tier_gain)
-        self._order = _likelihood_of_lists(order, self.tier_gain)
+    order: str = "plackett_luce"
+    weight: float = option(default=1.0, least=0)
+    tier_gain: float | None = option(default=None, above=1)
+    slope: float | None = option(default=1.0, above=0)
+
+    def _check(self) -> None:
+        self._order = _likelihood_of_lists(self.order, self.tier_gain)
         self.permutation_invariant, self.smooth = self._order.permutation_invariant, self._order.smooth
         self._line = np.log([1.0 if self.slope is None else self.slope, 1.0])
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The order, the weight of the sizes, the slope (None while it is learned), and a base of gains if any."""
-        gain = {} if self.tier_gain is None else {"tier_gain": self.tier_gain}
-        return {"order": self.order, "weight": self.weight, "slope": self.slope, **gain}
 
     @property
     def likelihood(self) -> Loss:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import KW_ONLY, field
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,9 @@ from luce.data.comparisons import Comparisons
 from luce.data.statements import Statements
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Loss, Outputs, Target, statements
+from luce.losses.gains import DISCOUNTS, named_or_numbers
 from luce.numerics.segments import Chunk, Tiers, query_index, runs
+from luce.spec import option
 from luce.types import FloatArray, IntArray
 
 BLOCK, CROSS, SELF = range(3)
@@ -24,11 +26,6 @@ LONG, SHORT = 512, 256
 benchmarks/bench_pairwise.py."""
 _AT_ONCE = 1 << 20
 """Pairs that are listed at once where every pair is taken by itself."""
-WEIGHTINGS = ("all", "pairs", "size")
-DISCOUNTS: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "log2": lambda position: 1.0 / np.log2(position + 1.0),
-    "reciprocal": lambda position: 1.0 / position,
-}
 
 
 class PairTarget(NamedTuple):
@@ -217,20 +214,6 @@ def positions(target: PairTarget, scores: FloatArray, chunk: Chunk) -> tuple[Int
     )
 
 
-def checked_weights(weights: str | Sequence[float] | None) -> str | tuple[float, ...] | None:
-    """The name of a discount, or the weights of positions 1, 2, ...; an error for anything else."""
-    if weights is None:
-        return None
-    if isinstance(weights, str):
-        if weights not in DISCOUNTS:
-            raise SettingError(f"position_weight={weights!r} is not known; choose one of {', '.join(DISCOUNTS)}.")
-        return weights
-    values = np.asarray(weights, dtype=np.float64)
-    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or (values < 0).any():
-        raise SettingError("position_weight needs finite numbers of at least 0, those of positions 1, 2, ....")
-    return tuple(values.tolist())
-
-
 def weights_of_tiers(weights: str | tuple[float, ...], by_grade: Tiers) -> FloatArray:
     """One weight a tier: the mean over the positions that it fills in the ideal order.
 
@@ -246,6 +229,14 @@ def weights_of_tiers(weights: str | tuple[float, ...], by_grade: Tiers) -> Float
     else:
         each = np.asarray(weights)[np.minimum(position.astype(np.int64), len(weights)) - 1]
     return np.add.reduceat(each, by_grade.starts[:-1]) / np.diff(by_grade.starts)
+
+
+def grades(name: str, given: Any) -> tuple[float, ...]:
+    """The check of a setting that is some grades."""
+    try:
+        return tuple(map(float, given))
+    except (TypeError, ValueError):
+        raise SettingError(f"{name} is {given!r}; it must be some grades, or None for all.") from None
 
 
 class PairwiseLoss(Loss):
@@ -267,25 +258,18 @@ class PairwiseLoss(Loss):
 
     takes_comparisons: ClassVar[bool] = True
 
-    def __init__(self, *, weighting: str = "all", position_weight: str | Sequence[float] | None = None) -> None:
-        if weighting not in WEIGHTINGS:
-            raise SettingError(f"weighting={weighting!r} is not known; choose one of {', '.join(WEIGHTINGS)}.")
-        self.weighting = weighting
-        self.position_weight = checked_weights(position_weight)
-        self.uses_ties = False
-        self.tie_grades: tuple[float, ...] | None = None
+    _: KW_ONLY
+    weighting: Literal["all", "pairs", "size"] = "all"
+    position_weight: str | tuple[float, ...] | None = option(
+        default=None, convert=named_or_numbers("log2", "reciprocal")
+    )
+    ties: bool = field(default=False, init=False)
+    tie_grades: tuple[float, ...] | None = field(default=None, init=False)
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """Only what differs from the defaults, so that a name stays short."""
-        chosen: dict[str, Any] = {}
-        if self.weighting != "all":
-            chosen["weighting"] = self.weighting
-        if self.position_weight is not None:
-            chosen["position_weight"] = self.position_weight
-        if self.tie_grades is not None:
-            chosen["tie_grades"] = list(self.tie_grades)
-        return chosen
+    def uses_ties(self) -> bool:
+        """Whether tied pairs count."""
+        return self.ties
 
     @abstractmethod
     def terms(self, d: FloatArray, tied: bool) -> FloatArray:

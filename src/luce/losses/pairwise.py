@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypedDict, Unpack
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from luce.checks import number
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.chances import PairProbabilities, TopKChances, exact_pairs
@@ -24,26 +23,12 @@ from luce.losses.pair_kernels import (
     pairs_of_queries,
     panel_sums,
 )
-from luce.losses.pair_sums import LONG, Here, PairwiseLoss, Sums
+from luce.losses.pair_sums import LONG, Here, PairwiseLoss, Sums, grades
 from luce.numerics import links
 from luce.numerics.chebyshev import interpolation_error
 from luce.registry import canonical, unknown_name
+from luce.spec import option
 from luce.types import FloatArray
-
-
-class PairOptions(TypedDict, total=False):
-    """What every loss with a link takes by keyword."""
-
-    exact: bool
-    weighting: str
-    position_weight: str | Sequence[float] | None
-
-
-class TieOptions(PairOptions, total=False):
-    """And what those with ties take beside."""
-
-    ties: bool
-    tie_grades: Sequence[float] | None
 
 
 class LinkedLoss(PairwiseLoss):
@@ -55,59 +40,36 @@ class LinkedLoss(PairwiseLoss):
 
     Parameters
     ----------
-    value
-        The tie parameter on its natural scale; None learns it together with the scores.
-    ties
-        False takes the model without ties and leaves tied pairs out.
-    tie_grades
-        Only documents of these grades are tied; None for all.
     exact
         Never use panel sums.
     """
 
-    link: links.Link
-    panel_width: float = 6.0
+    model = links.get("rao_kupper")
+    panel_width = 6.0
     """Width of a panel: less where the loss has singularities nearer to the real line."""
     costs: ClassVar[Costs] = (20.0, 100.0, 5_000.0)
     """Nanoseconds a pair, a document in panels, a panel: measured, see benchmarks/bench_pairwise.py."""
 
-    def __init__(
-        self,
-        value: float | None,
-        *,
-        ties: bool = True,
-        tie_grades: Sequence[float] | None = None,
-        exact: bool = False,
-        weighting: str = "all",
-        position_weight: str | Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(weighting=weighting, position_weight=position_weight)
-        self.ties = ties
-        self.uses_ties = ties
-        self.exact = exact
-        if value is not None and not ties:
-            raise SettingError(f"{self.link.parameter} was given with ties=False; leave one of them out.")
-        self._given = value
-        self._learned = ties and value is None
-        self._t = self.link.unconstrained(self.link.start if value is None else value)
-        self.code = self.link.code if ties else self.link.code_without_ties
-        if tie_grades is not None:
-            if not ties:
-                raise SettingError("tie_grades was given with ties=False; leave one of them out.")
-            self.tie_grades = tuple(map(float, tie_grades))
+    _: KW_ONLY
+    exact: bool = False
+
+    def _check(self) -> None:
+        start = self.model.start if self._given is None else self._given
+        self._t = self.model.unconstrained(start)
+        self.code = self.model.code if self.ties else self.model.code_without_ties
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """The tie parameter (None while it is learned) and what differs from the defaults."""
-        chosen: dict[str, Any] = {self.link.parameter: self._given}
-        if not self.ties:
-            chosen = {"ties": False}
-        return chosen | ({"exact": True} if self.exact else {}) | super().settings
+    def _given(self) -> float | None:
+        return getattr(self, self.model.parameter, None)
+
+    @property
+    def _learned(self) -> bool:
+        return self.ties and self._given is None
 
     @property
     def tie_parameter(self) -> float:
         """The tie parameter on its natural scale: given, learned, or the start value."""
-        return self.link.natural(self._t) if self._given is None else self._given
+        return self.model.natural(self._t) if self._given is None else self._given
 
     @property
     def parameters(self) -> FloatArray:
@@ -117,7 +79,7 @@ class LinkedLoss(PairwiseLoss):
     @property
     def parameter_bounds(self) -> list[tuple[float, float]]:
         """Data without ties drive a learned tie parameter to its lower bound, data with nothing else to the upper."""
-        return [self.link.bounds] if self._learned else []
+        return [self.model.bounds] if self._learned else []
 
     def take(self, values: FloatArray) -> None:
         """The unconstrained tie parameter."""
@@ -125,13 +87,13 @@ class LinkedLoss(PairwiseLoss):
 
     def pair_probability(self, difference: ArrayLike) -> FloatArray:
         """Probability that the first of two documents wins, given the difference of their scores."""
-        return np.exp(self.link.win(difference, self._t, ties=self.ties).value)
+        return np.exp(self.model.win(difference, self._t, ties=self.ties).value)
 
     def tie_probability(self, difference: ArrayLike) -> FloatArray:
         """Probability that two documents tie, given the difference of their scores."""
         if not self.ties:
             return np.zeros_like(np.asarray(difference, dtype=np.float64))
-        return np.exp(self.link.tie(difference, self._t).value)
+        return np.exp(self.model.tie(difference, self._t).value)
 
     def pair_chances(
         self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
@@ -142,7 +104,7 @@ class LinkedLoss(PairwiseLoss):
 
     def terms(self, d: FloatArray, tied: bool) -> FloatArray:
         """-log P of wins or ties, and its derivatives."""
-        at = self.link.tie(d, self._t) if tied else self.link.win(d, self._t, ties=self.ties)
+        at = self.model.tie(d, self._t) if tied else self.model.win(d, self._t, ties=self.ties)
         return -np.stack([at.value, at.d, at.dd, at.t])
 
     def run_pairs(self, here: Here, sums: Sums) -> None:
@@ -169,10 +131,26 @@ class LinkedLoss(PairwiseLoss):
         pairs_of_queries(form_of(self.code, self._t), *here, longest, *sums)
 
 
-class TabledLoss(LinkedLoss):
+class TiedLoss(LinkedLoss):
+    """A link with ties, whose parameter, on its natural scale, is learned together with the scores where it is None.
+
+    Parameters
+    ----------
+    ties
+        False takes the model without ties and leaves tied pairs out.
+    tie_grades
+        Only documents of these grades are tied; None for all.
+    """
+
+    _: KW_ONLY
+    ties: bool = True
+    tie_grades: tuple[float, ...] | None = option(default=None, convert=grades, needs="ties")
+
+
+class TabledLoss(TiedLoss):
     """Losses under links that are no exponentials: pairs are read off a table of polynomials."""
 
-    _kept: tuple[bytes, float, FloatArray] | None = None
+    _kept: tuple[bytes, float, FloatArray] | None = field(default=None, init=False)
     """The last table, with the parameters that it is of and how far it reaches: all chunks of a pass read the same."""
 
     def _pairs(self, here: Here, longest: int, sums: Sums) -> None:
@@ -189,7 +167,7 @@ class TabledLoss(LinkedLoss):
         span, key, kept = float(spans[spans <= most].max(initial=0.0)), self.parameters.tobytes(), self._kept
         if kept is None or kept[0] != key or kept[1] < span:
             table = pair_table(self.terms, span, self.panel_width, self.uses_ties)
-            self._kept = kept = (key, span, table)
+            vars(self)["_kept"] = kept = (key, span, table)
         return kept[2]
 
 
@@ -202,19 +180,10 @@ class RankNet(LinkedLoss):
     """
 
     name = "ranknet"
-    link = links.get("rao_kupper")
     costs = (0.9, 100.0, 5_000.0)
 
-    def __init__(self, **options: Unpack[PairOptions]) -> None:
-        super().__init__(None, ties=False, **options)
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What differs from the defaults."""
-        return {key: value for key, value in super().settings.items() if key != "ties"}
-
-
-class RaoKupper(LinkedLoss):
+class RaoKupper(TiedLoss):
     r"""Bradley-Terry with ties after Rao and Kupper: [PMOP] (18), [Ties] (5) and [Ties] (6), their losses [Ties] (11).
 
     $$P(i \succ j) = \frac{\phi_i}{\phi_i + \theta\phi_j}, \quad
@@ -230,14 +199,12 @@ class RaoKupper(LinkedLoss):
     """
 
     name = "rao_kupper"
-    link = links.get("rao_kupper")
     costs = (1.1, 100.0, 5_000.0)
 
-    def __init__(self, theta: float | None = None, **options: Unpack[TieOptions]) -> None:
-        super().__init__(theta, **options)
+    theta: float | None = option(default=None, needs="ties")
 
 
-class BradleyTerry(LinkedLoss):
+class BradleyTerry(TiedLoss):
     r"""Bradley-Terry with ties, by the half-width of the band of ties: `rao_kupper` with $\theta = e^\epsilon$.
 
     $$P(i \succ j) = F(f_i - f_j - \epsilon), \quad P(i \approx j) = F(f_i - f_j + \epsilon) - F(f_i - f_j - \epsilon)$$
@@ -253,14 +220,20 @@ class BradleyTerry(LinkedLoss):
     """
 
     name = "bradley_terry"
-    link = links.get("bradley_terry")
+    model = links.get("bradley_terry")
     costs = RaoKupper.costs
 
-    def __init__(self, epsilon: float | None = None, **options: Unpack[TieOptions]) -> None:
-        super().__init__(epsilon, **options)
+    epsilon: float | None = option(default=None, needs="ties")
 
 
-class Davidson(LinkedLoss):
+def _two_numbers(name: str, given: Any) -> tuple[float, ...]:
+    found = grades(name, given)
+    if len(found) != 2 or not np.isfinite(found).all():
+        raise SettingError(f"{name} is {given!r}; it must be two finite numbers.")
+    return found
+
+
+class Davidson(TiedLoss):
     r"""Bradley-Terry with ties after Davidson: wins, losses and ties in proportion to $\phi_i$, $\phi_j$ and
     $\nu\sqrt{\phi_i\phi_j}$, [PMOP] (19).
 
@@ -278,30 +251,18 @@ class Davidson(LinkedLoss):
     """
 
     name = "davidson"
-    link = links.get("davidson")
+    model = links.get("davidson")
     costs = (1.1, 100.0, 5_000.0)
 
-    def __init__(
-        self,
-        nu: float | None = None,
-        *,
-        race_scale: float = 1.0,
-        tie_level: Sequence[float] = (0.0, 0.0),
-        **options: Unpack[TieOptions],
-    ) -> None:
-        if nu == 0:
-            nu, options["ties"] = None, False
-        super().__init__(nu, **options)
-        self.race_scale = number("race_scale", race_scale, above=True)
-        self.tie_level = tuple(map(float, tie_level))
-        if len(self.tie_level) != 2 or not np.isfinite(self.tie_level).all():
-            raise SettingError(f"tie_level is {tie_level!r}; it must be two finite numbers.")
+    nu: float | None = option(default=None, needs="ties")
+    _: KW_ONLY
+    race_scale: float = option(default=1.0, above=0)
+    tie_level: tuple[float, ...] = option(default=(0.0, 0.0), convert=_two_numbers)
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Those of all links, and what chances take beside where it is not the usual."""
-        more = {} if self.race_scale == 1.0 else {"race_scale": self.race_scale}
-        return super().settings | more | ({"tie_level": list(self.tie_level)} if any(self.tie_level) else {})
+    def __post_init__(self) -> None:
+        if self.nu == 0:
+            vars(self).update(nu=None, ties=False)
+        super().__post_init__()
 
     def chances(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Chances of a tie, of the first and of the second of two documents with these scores."""
@@ -341,11 +302,10 @@ class ThurstoneMosteller(TabledLoss):
     """
 
     name = "thurstone_mosteller"
-    link = links.get("thurstone_mosteller")
+    model = links.get("thurstone_mosteller")
     panel_width = 5.0
 
-    def __init__(self, epsilon: float | None = None, **options: Unpack[TieOptions]) -> None:
-        super().__init__(epsilon, **options)
+    epsilon: float | None = option(default=None, needs="ties")
 
 
 Function = Callable[[FloatArray], Sequence[FloatArray]]
@@ -465,19 +425,16 @@ class Paired(TabledLoss):
 
     name = "paired"
 
-    def __init__(
-        self, link: str | Function = "logistic", *, epsilon: float | None = None, **options: Unpack[TieOptions]
-    ) -> None:
-        named = _NAMED.get(canonical(link)) if isinstance(link, str) else link
-        if named is None:
-            raise unknown_name("link", str(link), _NAMED)
-        if not callable(named):
-            raise SettingError(f"link is {link!r}; it must be one of {', '.join(_NAMED)}, or a function.")
-        self.link = SymmetricLink.of(named)
-        self._link, self.panel_width = link, self.link.width
-        super().__init__(epsilon, **options)
+    link: Any = "logistic"
+    _: KW_ONLY
+    epsilon: float | None = option(default=None, needs="ties")
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The link, and what differs from the defaults."""
-        return {"link": self._link} | super().settings
+    def _check(self) -> None:
+        function = _NAMED.get(canonical(self.link)) if isinstance(self.link, str) else self.link
+        if function is None:
+            raise unknown_name("link", str(self.link), _NAMED)
+        if not callable(function):
+            raise SettingError(f"link is {self.link!r}; it must be one of {', '.join(_NAMED)}, or a function.")
+        self.model = made = SymmetricLink.of(function)
+        self.panel_width = made.width
+        super()._check()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from numbers import Real
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY, field
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.checks import heard, is_whole, whole
 from luce.errors import DataError, SettingError
 from luce.losses.base import NOT_WANTED, Likelihood, Outputs, Target, as_labels, check_scores
 from luce.losses.tier_sizes import SizeModel, Stages, orient, stages
 from luce.numerics.segments import Tiers, query_index, tiers
+from luce.spec import option
 from luce.types import FloatArray, IntArray
+
+_DRAWN = (lambda loss: loss._draws, "cut or ties='random', which draw")
 
 
 class Pieces(NamedTuple):
@@ -37,25 +39,20 @@ class StagedLikelihood(Likelihood):
     likelihood, for those who are judged by NDCG, without a `log_prob`.
     """
 
-    tier_gain: float | None = None
-    cut: int | None = None
-    seed: int = 0
+    _: KW_ONLY
+    cut: int | None = option(default=None, least=2)
+    seed: int = option(
+        default=0, least=0, below=2**64, needs=(lambda loss: loss._draws, "cut or ties='random', which draw")
+    )
+    tier_gain: float | None = option(default=None, above=1)
 
-    def _set_stages(self, tier_gain: float | None, cut: int | None, seed: int, drawn: bool, by: str) -> None:
-        """Take how stages are weighed, and into how long pieces queries are cut; None is all alike, and whole.
+    @property
+    def _draws(self) -> bool:
+        return self.cut is not None or self.stochastic
 
-        `drawn` says whether the seed is heard without a cut, `by` by what.
-        """
-        self.tier_gain, self.cut = checked_gain(self.name, tier_gain), cut
-        if cut is not None and not is_whole(cut, 2):
-            raise SettingError(
-                f"{self.name}(cut={cut!r}): cut must be a whole number of at least 2, or None for whole queries."
-            )
-        self.seed = whole("seed", seed, 0)
-        heard(self.name, {"seed": (seed, 0)}, cut is not None or drawn, by)
-        self.ordinal = tier_gain is None
-        if cut is not None:
-            self.permutation_invariant = False
+    def _check(self) -> None:
+        self.ordinal = self.tier_gain is None
+        self.permutation_invariant = self.permutation_invariant and self.cut is None
 
     def _pieces(self, keys: FloatArray, labels: FloatArray, offsets: IntArray) -> Pieces:
         """Tiers of equal key, of queries or of their pieces."""
@@ -87,12 +84,7 @@ class PartitionLikelihood(StagedLikelihood):
     """
 
     knows_tiers = True
-    direction: str = "forward"
-
-    @property
-    def _stage_settings(self) -> dict[str, Any]:
-        gain = {} if self.tier_gain is None else {"tier_gain": self.tier_gain}
-        return gain | ({} if self.cut is None else {"cut": self.cut, "seed": self.seed})
+    direction: Literal["forward", "backward"] = field(default="forward", init=False)
 
     def prepare(self, target: Target, offsets: IntArray) -> Tiers | Pieces:
         """Tiers of equal label, in the order of the stages, of queries or of their pieces."""
@@ -128,7 +120,7 @@ class PartitionLikelihood(StagedLikelihood):
         stage = stages(cut)
         if sizes is None:
             return self._log_prob(f, cut, stage)
-        self._check(sizes)
+        self._check_sizes(sizes)
         return float(np.sum(sizes.log_prob(stage))) + self._log_prob_given_sizes(f, cut, stage)
 
     def sample(self, scores: ArrayLike, rng: np.random.Generator, sizes: SizeModel | None = None) -> FloatArray:
@@ -142,7 +134,7 @@ class PartitionLikelihood(StagedLikelihood):
         """Draw n ordered partitions of one query; a row of labels each."""
         f = check_scores(scores)
         if sizes is not None:
-            self._check(sizes)
+            self._check_sizes(sizes)
         tier = np.empty((n, len(f)), dtype=np.int64)
         if len(f):
             self._draw(orient(self.direction) * f, rng, tier, sizes)
@@ -150,7 +142,7 @@ class PartitionLikelihood(StagedLikelihood):
             return tier.astype(np.float64)
         return (len(f) - tier).astype(np.float64)
 
-    def _check(self, sizes: SizeModel) -> None:
+    def _check_sizes(self, sizes: SizeModel) -> None:
         if sizes.direction != self.direction:
             raise SettingError(
                 f"The sizes were fitted with direction={sizes.direction!r}, but {self!r} goes {self.direction}; "
@@ -190,15 +182,6 @@ def cut_at_random(labels: FloatArray, offsets: IntArray, cut: int, seed: int) ->
     rows = np.lexsort((draws, query_index(offsets)))
     made = tiers(labels[rows], np.concatenate([[0], np.cumsum(lengths)]))
     return made._replace(order=rows[made.order]), firsts
-
-
-def checked_gain(name: str, base: float | None) -> float | None:
-    """The base of the gains that weigh tiers: None, or a number above 1."""
-    if base is None:
-        return None
-    if not (isinstance(base, Real) and 1 < base < np.inf):
-        raise SettingError(f"{name}(tier_gain={base!r}): it must be a number above 1, or None.")
-    return float(base)
 
 
 def gain_weights(name: str, base: float | None, labels: FloatArray, cut: Tiers) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,6 @@ from luce.losses.races import (
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
-TIES = ("exact", "efron", "breslow", "random", "stable")
 _METHODS = {"efron": EFRON, "breslow": BRESLOW}
 
 
@@ -69,19 +68,15 @@ class PlackettLuce(StagedLikelihood):
     outcome = "order"
     takes_comparisons = True
 
-    def __init__(
-        self, ties: str = "exact", tier_gain: float | None = None, cut: int | None = None, seed: int = 0
-    ) -> None:
-        if ties not in TIES:
-            raise SettingError(f"{self.name}(ties={ties!r}): ties must be one of {', '.join(TIES)}.")
-        self.ties, self.permutation_invariant = ties, ties not in ("random", "stable")
-        self._set_stages(tier_gain, cut, seed, ties == "random", "cut or ties='random', which draw")
+    ties: Literal["exact", "efron", "breslow", "random", "stable"] = "exact"
+
+    def _check(self) -> None:
+        super()._check()
+        self.permutation_invariant = self.cut is None and self.ties not in ("random", "stable")
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """How ties are treated, and what differs from the defaults."""
-        more = {"tier_gain": self.tier_gain, "cut": self.cut, "seed": self.seed or None}
-        return {"ties": self.ties, **{key: value for key, value in more.items() if value is not None}}
+    def _draws(self) -> bool:
+        return self.cut is not None or self.ties == "random"
 
     @property
     def is_plain(self) -> bool:

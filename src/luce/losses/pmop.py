@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import gammaln
@@ -13,11 +13,20 @@ from scipy.special import gammaln
 from luce.errors import SettingError
 from luce.losses.base import Outputs
 from luce.losses.partition import PartitionLikelihood
-from luce.losses.tier_sizes import SizeModel, Stages, orient
+from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Tiers
 from luce.sampling import draw_additive, seed_from
+from luce.spec import option
 from luce.types import FloatArray, IntArray
+
+
+def _checked_weights(name: str, weights: Any) -> tuple[float, ...]:
+    given = tuple(weights) if isinstance(weights, Iterable) else (weights,)
+    values = tuple(float(w) for w in given if isinstance(w, Real))
+    if not values or len(values) != len(given) or not all(0 < w < np.inf for w in values):
+        raise SettingError(f"{name} is {weights!r}; give one or more weights, finite and above 0.")
+    return values
 
 
 class PMOP(PartitionLikelihood):
@@ -55,23 +64,8 @@ class PMOP(PartitionLikelihood):
 
     name = "pmop"
 
-    def __init__(
-        self,
-        direction: str = "forward",
-        stage_weights: Sequence[float] | None = None,
-        cut: int | None = None,
-        seed: int = 0,
-        tier_gain: float | None = None,
-    ) -> None:
-        orient(direction)
-        self.direction = direction
-        self._set_stages(tier_gain, cut, seed, self.stochastic, "cut, whose pieces it draws")
-        self.stage_weights = None if stage_weights is None else _checked_weights(stage_weights)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Direction of the stages and their weights, how tiers are weighed and queries cut."""
-        return {"direction": self.direction, "stage_weights": self.stage_weights, **self._stage_settings}
+    direction: Literal["forward", "backward"] = "forward"
+    stage_weights: tuple[float, ...] | None = option(default=None, convert=_checked_weights)
 
     @property
     def is_plain(self) -> bool:
@@ -110,14 +104,6 @@ class PMOP(PartitionLikelihood):
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
         table = _model_sizes(len(scores)) if sizes is None else sizes.cumulative(len(scores))
         draw_additive(seed_from(rng), scores, np.array(self.stage_weights or (1.0,)), table, tier)
-
-
-def _checked_weights(weights: Sequence[float]) -> tuple[float, ...]:
-    given = tuple(weights) if isinstance(weights, Iterable) else (weights,)
-    values = tuple(float(w) for w in given if isinstance(w, Real))
-    if not values or len(values) != len(given) or not all(0 < w < np.inf for w in values):
-        raise SettingError(f"pmop(stage_weights={weights!r}): give one or more weights, finite and above 0.")
-    return values
 
 
 def _log_choices(n: Any, m: Any) -> FloatArray:

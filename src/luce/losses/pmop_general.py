@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any, Self
+from dataclasses import KW_ONLY
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.checks import fits_in_memory, is_whole
-from luce.errors import SettingError
+from luce.checks import fits_in_memory
 from luce.losses.base import NOT_WANTED, Outputs, Target
 from luce.losses.partition import PartitionLikelihood, Pieces
 from luce.losses.tier_sizes import SizeModel, Stages
@@ -18,6 +18,7 @@ from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Tiers
 from luce.numerics.symmetric import forward, partition_functions, pull_back
 from luce.sampling import GIBBS, METROPOLIS, METROPOLIS_AS_PRINTED, draw_exponential, seed_from, step, stream
+from luce.spec import option
 from luce.types import FloatArray, IntArray
 
 
@@ -55,19 +56,11 @@ class PMOPExact(PartitionLikelihood):
 
     name = "pmop_exact"
 
-    def __init__(
-        self, sizes: str = "model", cut: int | None = None, seed: int = 0, tier_gain: float | None = None
-    ) -> None:
-        if sizes not in ("model", "given", "printed"):
-            raise SettingError(f"pmop_exact(sizes={sizes!r}): sizes must be 'model', 'given' or 'printed'.")
-        self.sizes = sizes
-        self._set_stages(tier_gain, cut, seed, self.stochastic, "cut, whose pieces it draws")
-        self.learns_from_ties = sizes != "given" and tier_gain is None
+    sizes: Literal["model", "given", "printed"] = "model"
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Whether the sizes of tiers are modelled or given, how tiers are weighed and queries cut."""
-        return {"sizes": self.sizes, **self._stage_settings}
+    def _check(self) -> None:
+        super()._check()
+        self.learns_from_ties = self.sizes != "given" and self.tier_gain is None
 
     def prepare(self, target: Target, offsets: IntArray) -> Tiers | Pieces:
         """Tiers of equal label; refuses queries whose sums over sizes would not fit in memory."""
@@ -155,32 +148,14 @@ class SampledPMOP(PartitionLikelihood):
     stochastic = True
     permutation_invariant = False
 
-    def __init__(
-        self,
-        steps: int = 1,
-        samples: int = 1,
-        value: str = "exact",
-        seed: int = 0,
-        cut: int | None = None,
-        tier_gain: float | None = None,
-    ) -> None:
-        if not (is_whole(steps, 1) and is_whole(samples, 1)):
-            raise SettingError(f"{self.name}(steps={steps}, samples={samples}): both are whole numbers of at least 1.")
-        if value not in ("exact", "surrogate"):
-            raise SettingError(f"{self.name}(value={value!r}): value must be 'exact' or 'surrogate'.")
-        if not 0 <= seed < 2**64:
-            raise SettingError(f"{self.name}(seed={seed}): the seed must be at least 0 and below 2^64.")
-        self.steps, self.samples = int(steps), int(samples)
-        self.value = value
-        self._set_stages(tier_gain, cut, seed, self.stochastic, "cut, whose pieces it draws")
-        self.learns_from_ties = tier_gain is None
-        self._exact = PMOPExact()
+    steps: int = option(default=1, least=1)
+    samples: int = option(default=1, least=1)
+    value: Literal["exact", "surrogate"] = "exact"
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Length of the chains, what value is reported, the seed, how tiers are weighed and queries cut."""
-        chosen = {"steps": self.steps, "samples": self.samples, "value": self.value, "seed": self.seed}
-        return chosen | self._stage_settings
+    def _check(self) -> None:
+        super()._check()
+        self.learns_from_ties = self.tier_gain is None
+        self._exact = PMOPExact("printed" if self._chain == METROPOLIS_AS_PRINTED else "model")
 
     @property
     @abstractmethod
@@ -247,28 +222,13 @@ class PMOPMetropolis(SampledPMOP):
     `pmop_exact(sizes="printed")`, from which its value, probabilities and draws then are.
 
     >>> PMOPMetropolis(paper_rule=True)
-    pmop_mh(steps=1, samples=1, value='exact', seed=0, paper_rule=True)
+    pmop_mh(paper_rule=True)
     """
 
     name = "pmop_mh"
 
-    def __init__(
-        self,
-        steps: int = 1,
-        samples: int = 1,
-        value: str = "exact",
-        seed: int = 0,
-        paper_rule: bool = False,
-        **common: Any,
-    ) -> None:
-        super().__init__(steps, samples, value, seed, **common)
-        self.paper_rule = bool(paper_rule)
-        self._exact = PMOPExact("printed" if paper_rule else "model")
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Length of the chains, what value is reported, the seed, and the rule of acceptance."""
-        return {**super().settings, "paper_rule": self.paper_rule}
+    _: KW_ONLY
+    paper_rule: bool = False
 
     @property
     def _chain(self) -> int:

@@ -11,15 +11,15 @@ To minimise over targets and scores in turn, as the algorithm is told, is to min
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import number
 from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import query_index
+from luce.spec import option
 from luce.types import FloatArray, IntArray
 
 
@@ -101,13 +101,7 @@ class MonotoneRetargeting(Loss):
 
     name = "monotone_retargeting"
 
-    def __init__(self, margin: float = 1.0) -> None:
-        self.margin = number("margin", margin, above=True)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The margin."""
-        return {"margin": self.margin}
+    margin: float = option(default=1.0, above=0)
 
     @property
     def score_unit(self) -> float:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,6 @@ from luce.data.statements import Statements
 from luce.errors import RowsError, SettingError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
-
-CUTS = ("extend", "shrink", "stable", "error")
-INSIDE = ("exact", "stable", "random", "error")
 
 K = int | tuple[int, ...] | None
 """Length of the list: one for all queries, one each, or None for the whole of what is known."""
@@ -43,15 +40,13 @@ class TopLists(NamedTuple):
     weights: FloatArray
 
 
-def checked_k(name: str, k: int | Sequence[int] | None) -> K:
+def checked_k(name: str, k: Any) -> K:
     """`k` as a number, a tuple with one a query, or None."""
-    if k is None:
-        return None
     many = not isinstance(k, Integral) and isinstance(k, Sequence | np.ndarray)
-    given = tuple(k) if many else (k,)  # type: ignore[arg-type]
+    given = tuple(k) if many else (k,)
     if not given or not all(is_whole(one, 1) for one in given):
-        raise SettingError(f"{name}(k={k!r}): k must be a whole number of at least 1, one for each query, or None.")
-    values = tuple(int(one) for one in given)  # type: ignore[arg-type]
+        raise SettingError(f"{name} is {k!r}; it must be a whole number of at least 1, one for each query, or None.")
+    values = tuple(int(one) for one in given)
     return values if many else values[0]
 
 

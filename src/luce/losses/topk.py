@@ -2,18 +2,17 @@ r"""Top-k losses: Luce's stages cut at k, and hierarchical ordering models, whic
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from luce.checks import heard, truth, whole
+from luce.checks import whole
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Outputs, Target, as_labels, check_scores
@@ -24,8 +23,7 @@ from luce.losses.pairwise import RankNet
 from luce.losses.races import race_to_top
 from luce.losses.top_groups import GROUP_GROUP, ONE_GROUP, ONE_ONE, STAGES, TopGroups, fill_groups, top_groups
 from luce.losses.top_lists import (
-    CUTS,
-    INSIDE,
+    K,
     TopLists,
     average_cuts,
     checked_k,
@@ -38,12 +36,17 @@ from luce.losses.top_lists import (
 from luce.losses.top_sets import AllSets, SetLaw, draw_sets, weighed_sets
 from luce.numerics.segments import log_sums
 from luce.numerics.threads import one_blas_thread
+from luce.spec import option
 from luce.types import FloatArray, IntArray
 
 MOST_SUBSETS = 100_000
 """Subsets of documents up to which a model without a normaliser in closed form is enumerated."""
 _FEW_SUBSETS = 2_000
 """Subsets that cost less to enumerate than any other way."""
+_DRAWN = (
+    lambda loss: loss.inside == "random" or loss.ties in loss.averaged,
+    "ties='average' or inside='random', which draw",
+)
 
 
 class TopKLoss(Likelihood):
@@ -79,50 +82,24 @@ class TopKLoss(Likelihood):
     takes_comparisons: ClassVar[bool] = True
     outcome = "top"
     kind: ClassVar[int]
-    cuts: ClassVar[tuple[str, ...]] = (*CUTS, "average")
-    """What may be done with a tie at the cut, the default first."""
     averaged: ClassVar[tuple[str, ...]] = ("average",)
-    """Those of them that go over choices from the tie."""
+    """Ways to treat a tie at the cut that go over choices from it."""
 
-    def __init__(
-        self,
-        k: int | Sequence[int] | None = 10,
-        *,
-        ties: str | None = None,
-        inside: str = "exact",
-        draws: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.k, self.ties = checked_k(self.name, k), self.cuts[0] if ties is None else ties
-        for option, value, allowed in (("ties", self.ties, self.cuts), ("inside", inside, INSIDE)):
-            if value not in allowed:
-                raise SettingError(f"{self.name}({option}={value!r}): it must be one of {', '.join(allowed)}.")
-        if self.ties in ("exact", "average") and inside != "exact":
+    k: K = option(default=10, convert=checked_k)
+    _: KW_ONLY
+    ties: str = "extend"
+    inside: Literal["exact", "stable", "random", "error"] = "exact"
+    draws: int = option(default=16, least=1, needs=(lambda loss: loss.ties in loss.averaged, "ties='average'"))
+    seed: int = option(default=0, least=0, needs=_DRAWN)
+
+    def _check(self) -> None:
+        if self.ties in ("exact", "average") and self.inside != "exact":
             raise SettingError(
-                f"{self.name}(ties={self.ties!r}, inside={inside!r}): a tie across the cut needs inside='exact'; "
+                f"{self.name}(ties={self.ties!r}, inside={self.inside!r}): a tie across the cut needs inside='exact'; "
                 "ties='extend' goes with the others."
             )
-        if draws is not None and self.ties not in self.averaged:
-            raise SettingError(f"{self.name}(draws={draws!r}): ties={self.ties!r} draws nothing; leave draws out.")
-        self.draws = 16 if draws is None else whole("draws", draws, 1)
-        self.inside, self.seed = inside, whole("seed", seed, 0)
-        draws_some = inside == "random" or self.ties in self.averaged
-        heard(self.name, {"seed": (seed, 0)}, draws_some, "ties='average' or inside='random', which draw")
-        self.permutation_invariant = self.ties not in ("stable", *self.averaged) and inside in ("exact", "error")
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """k, and what differs from the defaults."""
-        chosen: dict[str, Any] = {"k": list(self.k) if isinstance(self.k, tuple) else self.k}
-        if self.ties != self.cuts[0]:
-            chosen["ties"] = self.ties
-        if self.ties in self.averaged:
-            chosen["draws"] = self.draws
-        if self.inside != "exact":
-            chosen["inside"] = self.inside
-        if self.seed:
-            chosen["seed"] = self.seed
-        return chosen
+        drawn = self.ties in ("stable", *self.averaged) or self.inside in ("stable", "random")
+        self.permutation_invariant = not drawn
 
     def prepare(self, target: Target, offsets: IntArray) -> TopGroups:
         """The lists of every query, cut into the parts of the model."""
@@ -199,9 +176,7 @@ class TopKLoss(Likelihood):
 
     def of_length(self, k: int) -> Self:
         """The same loss with a top of k documents."""
-        other = copy.copy(self)
-        other.k = whole("k", k, 1)
-        return other
+        return self._changed(k=whole("k", k, 1))
 
     @abstractmethod
     def log_normaliser(self, scores: FloatArray, k: int) -> float:
@@ -232,7 +207,9 @@ class TopKListMLE(TopKLoss):
 
     name = "topk_listmle"
     kind = STAGES
-    cuts = ("exact", *CUTS)
+    averaged = ()
+
+    ties: Literal["exact", "extend", "shrink", "stable", "error"] = "exact"
 
     def log_normaliser(self, scores: FloatArray, k: int) -> float:
         """Nothing: the stages are probabilities."""
@@ -265,8 +242,9 @@ class HomGG(TopKLoss):
 
     name = "hom_gg"
     kind = GROUP_GROUP
-    cuts = (*CUTS, "average", "exact")
     averaged = ("average", "exact")
+
+    ties: Literal["extend", "shrink", "stable", "error", "average", "exact"] = "extend"
 
     def against(
         self, f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray
@@ -307,19 +285,14 @@ class _Composite(TopKLoss):
     """P_TF whose normaliser has no closed form. `normalised` takes it into the value, for maximum likelihood; without
     it learning is by a composite likelihood, as in [HOM], whose scores are not those of the probabilities."""
 
-    usually_normalised: ClassVar[bool]
+    _: KW_ONLY
+    ties: Literal["extend", "shrink", "stable", "error", "average"] = "extend"
+    normalised: bool = False
 
-    def __init__(self, k: int | Sequence[int] | None = 10, *, normalised: bool | None = None, **common: Any) -> None:
-        super().__init__(k, **common)
-        self.normalised = self.usually_normalised if normalised is None else truth("normalised", normalised)
+    def _check(self) -> None:
+        super()._check()
         self.composite = not self.normalised
         self.guides_newton = not self.normalised
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """k, and what differs from the defaults."""
-        changed = self.normalised != self.usually_normalised
-        return super().settings | ({"normalised": self.normalised} if changed else {})
 
     def fill(self, prepared: TopGroups, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian, with a bound of that of the normaliser."""
@@ -384,16 +357,9 @@ class HomOO(_Composite):
 
     name = "hom_oo"
     kind = ONE_ONE
-    usually_normalised = True
-
-    def __init__(self, k: int | Sequence[int] | None = 10, *, exact: bool = False, **common: Any) -> None:
-        super().__init__(k, **common)
-        self.exact = exact
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """k, and what differs from the defaults."""
-        return super().settings | ({"exact": True} if self.exact else {})
+    _: KW_ONLY
+    normalised: bool = True
+    exact: bool = False
 
     def against(
         self, f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray
@@ -428,7 +394,6 @@ class HomOG(_Composite):
 
     name = "hom_og"
     kind = ONE_GROUP
-    usually_normalised = False
 
     def against(
         self, f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray

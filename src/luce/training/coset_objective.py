@@ -51,7 +51,8 @@ class CPS(Algorithm):
         self._search()
 
     def _loss(self) -> TopKListMLE:
-        return TopKListMLE(self.k, ties=self.ties, inside="random")
+        settings: dict[str, Any] = {"ties": self.ties, "inside": "random"}
+        return TopKListMLE(self.k, **settings)
 
     def _search(self) -> LBFGS:
         return LBFGS(self.l2, self.max_iter, self.tol, self.early_stopping)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.checks import heard, whole
 from luce.data.comparisons import Comparisons
 from luce.data.statements import Statements
 from luce.errors import DataError, LuceWarning, SettingError
@@ -19,7 +18,6 @@ from luce.losses.cdn.functions import (
     EdgeFunction,
     Felt,
     Gaussian,
-    OwnFunction,
     Sigmoid,
     all_pairs,
     each_alone,
@@ -50,28 +48,26 @@ from luce.numerics.differences import (
     spread_differences,
 )
 from luce.numerics.segments import Chunk, check_offsets, chunk_queries, log_sums, query_index
+from luce.spec import option
 from luce.types import FloatArray, IntArray
 
-TOPOLOGIES = ("full", "disconnected", "random", "line", "star", "list")
-WEIGHTINGS = ("all", "pairs")
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e3
-MOST_FUNCTIONS = 64
 _ONE_ARGUMENT = ("disconnected", "list")
 _NODE_POINTS = 64
 """Points that the nodes of a narrow query come to: fewer edges than these meet one by one."""
 _EDGES_AT_ONCE = 1 << 13
 """Listed edges of a run of queries: few enough for arrays of them to stay in the cache."""
-_USUAL: dict[str, Any] = {
-    "functions": 1,
-    "pairs": None,
-    "networks": 5,
-    "seed": 0,
-    "closure": False,
-    "acyclic": False,
-    "weighting": "all",
-    "exact": False,
-}
-"""Options whose default value is left out of the settings."""
+_RANDOM = (lambda loss: loss.topology == "random", "topology='random'")
+
+
+def _checked_weights(name: str, given: Any) -> float | tuple[float, ...]:
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.full(1, np.nan)
+    if values.ndim > 1 or not np.isfinite(values).all() or np.any(values < 0):
+        raise SettingError(f"{name} is {given!r}; it must be a finite number of at least 0, or one for each function.")
+    return tuple(values.tolist()) if values.ndim else float(values)
 
 
 class Network(NamedTuple):
@@ -135,55 +131,33 @@ class CDN(Loss):
     name = "cdn"
     takes_comparisons: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        topology: str = "full",
-        w1: float | Sequence[float] | None = None,
-        w2: float | Sequence[float] | None = None,
-        *,
-        family: Any = "sigmoid",
-        rho: float | None = None,
-        functions: int = 1,
-        pairs: int | None = None,
-        networks: int = 5,
-        seed: int = 0,
-        closure: bool = False,
-        acyclic: bool = False,
-        weighting: str = "all",
-        exact: bool = False,
-    ) -> None:
-        self.topology = _one_of("topology", topology, TOPOLOGIES)
-        self.weighting = _one_of("weighting", weighting, WEIGHTINGS)
-        self.functions = whole("functions", functions, 1, MOST_FUNCTIONS)
-        self.networks = whole("networks", networks, 1)
-        self.pairs = None if pairs is None else whole("pairs", pairs, 1)
-        self.seed = whole("seed", seed, 0)
-        self.closure, self.acyclic, self.exact = closure, acyclic, exact
-        self._given = (_checked_weights("w1", w1, self.functions), _checked_weights("w2", w2, self.functions))
+    topology: Literal["full", "disconnected", "random", "line", "star", "list"] = "full"
+    w1: float | tuple[float, ...] | None = option(default=None, convert=_checked_weights)
+    w2: float | tuple[float, ...] | None = option(default=None, convert=_checked_weights)
+    _: KW_ONLY
+    family: Any = "sigmoid"
+    rho: float | None = option(default=None, learned=True)
+    functions: int = option(default=1, least=1, most=64)
+    pairs: int | None = option(default=None, least=1, needs=_RANDOM)
+    networks: int = option(default=5, least=1, needs=_RANDOM)
+    seed: int = option(default=0, least=0, needs=_RANDOM)
+    closure: bool = False
+    acyclic: bool = False
+    weighting: Literal["all", "pairs"] = "all"
+    exact: bool = False
+
+    def _check(self) -> None:
         start = 2.0 ** (np.arange(self.functions) - (self.functions - 1) / 2)
-        self._weights = np.column_stack([start if given is None else given for given in self._given])
-        self._family: EdgeFunction = family_of(family, rho)
-        self._given_rho = rho
+        self._weights = np.empty((self.functions, 2))
+        for side, (name, given) in enumerate((("w1", self.w1), ("w2", self.w2))):
+            if given is not None and np.size(given) != self.functions and np.ndim(given):
+                raise SettingError(f"{name} is {given!r}; it must be a number, or one for each of {self.functions}.")
+            self._weights[:, side] = start if given is None else given
+        self._family: EdgeFunction = family_of(self.family, self.rho)
+        vars(self)["rho"] = getattr(self._family, "rho", None)
         self.permutation_invariant = self.topology not in ("random", "line")
-        drawn = {name: (getattr(self, name), _USUAL[name]) for name in ("pairs", "networks", "seed")}
-        heard(self.name, drawn, self.topology == "random", "topology='random'")
         if self.topology == "list" and not isinstance(self._family, Sigmoid):
             raise SettingError("topology='list' has one sigmoid of many arguments; leave family out.")
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What makes this loss; of the options only what differs from the defaults."""
-        chosen: dict[str, Any] = {"topology": self.topology}
-        for name, given in zip(("w1", "w2"), self._given, strict=True):
-            if given is not None:
-                chosen[name] = given[0] if self.functions == 1 else list(given)
-        if isinstance(self._family, Gaussian):
-            chosen["family"] = "gaussian"
-        elif isinstance(self._family, OwnFunction):
-            chosen["family"] = self._family.function
-        if self._given_rho is not None:
-            chosen["rho"] = self._given_rho
-        return chosen | {name: getattr(self, name) for name, usual in _USUAL.items() if getattr(self, name) != usual}
 
     @property
     def weights(self) -> FloatArray:
@@ -191,14 +165,9 @@ class CDN(Loss):
         return self._weights.copy()
 
     @property
-    def rho(self) -> float | None:
-        """The correlation of the Gaussian family."""
-        return self._family.rho if isinstance(self._family, Gaussian) else None
-
-    @property
     def _learned(self) -> Any:
         """Mask of the weights that are learned."""
-        mask = np.array([given is None for given in self._given])
+        mask = np.array([self.w1 is None, self.w2 is None])
         if self.topology in _ONE_ARGUMENT:
             mask[1] = False
         return np.broadcast_to(mask, (self.functions, 2))
@@ -206,7 +175,7 @@ class CDN(Loss):
     @property
     def _learns_rho(self) -> bool:
         plain = self.topology in _ONE_ARGUMENT
-        return isinstance(self._family, Gaussian) and self._given_rho is None and not plain
+        return isinstance(self._family, Gaussian) and "rho" in self.learns and not plain
 
     @property
     def parameters(self) -> FloatArray:
@@ -227,6 +196,7 @@ class CDN(Loss):
         self._weights[self._learned] = values[:n]
         if self._learns_rho:
             self._family = Gaussian(float(values[n]))
+            vars(self)["rho"] = self._family.rho
 
     def skipped(self, target: Target, offsets: ArrayLike) -> int:
         """Number of queries without an edge, which say nothing and are passed over.
@@ -504,25 +474,6 @@ def _lists(weights: FloatArray, better: IntArray, r: FloatArray, m: FloatArray, 
         if len(felt.bend):
             # Repeated edges to one document would add up inside p: p covers them, p (1 - p) might not.
             felt.bend[:] += w * w * p
-
-
-def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
-    if value not in known:
-        raise SettingError(f"{name}={value!r} is not known; choose one of {', '.join(known)}.")
-    return str(value)
-
-
-def _checked_weights(name: str, given: Any, functions: int) -> tuple[float, ...] | None:
-    if given is None:
-        return None
-    wrong = f"{name} is {given!r}; it must be a finite number of at least 0, or one for each of {functions} functions."
-    try:
-        values = np.broadcast_to(np.asarray(given, dtype=np.float64), np.shape(given) or (functions,))
-    except (TypeError, ValueError):
-        raise SettingError(wrong) from None
-    if values.shape != (functions,) or not np.isfinite(values).all() or np.any(values < 0):
-        raise SettingError(wrong)
-    return tuple(values.tolist())
 
 
 def _by_query(said: Statements, of_chains: FloatArray) -> FloatArray:

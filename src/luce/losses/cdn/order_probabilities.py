@@ -11,7 +11,6 @@ with $F(\pi)$ the network over all edges of the complete order $\pi$.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 from collections.abc import Sequence
@@ -119,9 +118,7 @@ def _network(loss: CDN) -> CDN:
         raise SettingError(f"The loss {getattr(loss, 'name', loss)!r} is no network; 'cdn' is.")
     if loss.topology == "random":
         raise SettingError("A random network has other pairs in every draw; probabilities need another topology.")
-    network = copy.copy(loss)
-    network.weighting = "all"
-    return network
+    return loss._changed(weighting="all")
 
 
 def _values(network: CDN, scores: FloatArray, labels: FloatArray, size: int) -> FloatArray:
