@@ -226,7 +226,10 @@ def _choose_prior(problem: FittingProblem, asked: float | None) -> Prior:
         return _ridge(problem, DEFAULT_PRIOR, f"{said}; {made.format(DEFAULT_PRIOR, 'on the strengths')}.")
     matrix = prior_of_separated(problem.games, problem.component, separation)
     where = "around the mean of the others"
-    note = f"{said}; {made.format(DEFAULT_PRIOR, where)}, and their intervals are open to the side without a bound."
+    note = (
+        f"{said}; {made.format(DEFAULT_PRIOR, where)}. Where something bounds them, the strength shown is where "
+        "such results have probability 1/2, and their intervals are open to the other side."
+    )
     return Prior(matrix, DEFAULT_PRIOR, (note,), separation)
 
 
