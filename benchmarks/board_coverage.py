@@ -15,9 +15,10 @@ from luce.aggregate.board.fit import fit_battles
 from luce.aggregate.board.fitting_problem import Request, paired_problem
 from luce.aggregate.board.likelihood import get_model
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment
-from luce.aggregate.board.posterior import draw_normal, mean_weights, rank_sets
+from luce.aggregate.board.posterior import centre, draw_normal, mean_weights, rank_sets
 from luce.aggregate.board.solve import estimate
-from luce.aggregate.scores.methods import plackett_luce, resample
+from luce.aggregate.scores.methods import METHODS
+from luce.aggregate.scores.shuffles import covariance_of, shuffled_sets
 from luce.aggregate.scores.table import ScoreTable, races_of
 from luce.data.table import Table
 
@@ -25,6 +26,11 @@ from luce.data.table import Table
 def false_decision(better: np.ndarray, truth: np.ndarray) -> bool:
     """Whether an item is called surely better than one that it is not better than."""
     return bool(np.any(better & (truth[None, :] <= truth[:, None])))
+
+
+def true_ranks(truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ranks that a set of every item must hold: all that its equals leave open."""
+    return 1 + np.sum(truth > truth[:, None], axis=1), np.sum(truth >= truth[:, None], axis=1)
 
 
 def battles(truth: np.ndarray, games: int, repetitions: int, rng: np.random.Generator) -> tuple[float, float]:
@@ -52,27 +58,40 @@ def battles(truth: np.ndarray, games: int, repetitions: int, rng: np.random.Gene
     return inside / repetitions, whole / repetitions
 
 
-def scores(
-    truth: np.ndarray, tasks: int, grid: float, repetitions: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Tied Plackett-Luce of models on tasks: coverage of strengths, and of all rank sets at once.
+def gaps_of(kind: str, hard: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Cells that are missing: a share of all at random, or the harder half of the tasks of every second model."""
+    if kind == "hard":
+        return np.outer(np.arange(n) % 2 == 0, hard > np.median(hard))
+    return rng.random((n, len(hard))) < float(kind)
 
-    Scores are the strength and a Gumbel variable; rounded to a grid they tie, which the model does not foresee, so that
-    only the ranks have a truth then.
+
+def scores(
+    truth: np.ndarray, tasks: int, gaps: str, method: str, repetitions: int, rng: np.random.Generator
+) -> dict[str, float]:
+    """Models on tasks of different difficulty: coverage of strengths (of Plackett-Luce, the only true model here), of
+    all rank sets at once and of each rank interval by itself, and the mean width of the sets.
     """
-    n, inside, whole = len(truth), 0.0, 0
+    n, inside, whole, each, widths = len(truth), 0.0, 0, 0.0, np.zeros(2)
     names, labels = tuple(f"m{i}" for i in range(n)), tuple(f"t{i}" for i in range(tasks))
+    least, greatest = true_ranks(truth)
     for _ in range(repetitions):
-        drawn = truth[:, None] + rng.gumbel(size=(n, tasks))
-        drawn = np.round(drawn / grid) * grid if grid else drawn
-        table = ScoreTable(names, labels, drawn, None, np.zeros(tasks), np.ones(tasks))
-        fit = plackett_luce(table, races_of(table, 0.95))
+        hard = rng.normal(size=tasks)
+        drawn = truth[:, None] - hard + rng.gumbel(size=(n, tasks))
+        drawn[gaps_of(gaps, hard, n, rng)] = np.nan
+        drawn = drawn[:, np.isfinite(drawn).any(axis=0)]
+        there = drawn.shape[1]
+        table = ScoreTable(names, labels[:there], drawn, None, np.zeros(there), np.ones(there))
+        fit = METHODS[method](table, races_of(table, 0.95))
         mean = mean_weights(np.ones(n), fit.component)
-        found = resample(fit, table.weights, mean, 0.95, 300, rng)
-        error = fit.strength - fit.strength.mean() - (truth - truth.mean())
-        inside += np.mean(np.abs(error) < 1.959964 * np.sqrt(np.diagonal(found.covariance)))
-        whole += not false_decision(found.sets.surely_better, truth)
-    return inside / repetitions, whole / repetitions
+        error = centre(fit.strength - truth, mean, fit.component)
+        inside += np.mean(np.abs(error) < 1.959964 * np.sqrt(np.diagonal(covariance_of(fit, mean))))
+        sets = shuffled_sets(fit, 0.95, 499, rng)
+        whole += not false_decision(sets.surely_better, truth)
+        each += np.mean((sets.each_lower <= least) & (greatest <= sets.each_upper))
+        widths += [np.mean(sets.upper - sets.lower + 1), np.mean(sets.each_upper - sets.each_lower + 1)]
+    found = {"all at once": whole, "each": each, "width": widths[0], "width of each": widths[1]}
+    found |= {"strengths": inside} if method == "plackett_luce" else {}
+    return {name: value / repetitions for name, value in found.items()}
 
 
 def newcomers(far: float, games: int, repetitions: int, rng: np.random.Generator) -> dict[str, float]:
@@ -128,12 +147,12 @@ def main() -> None:
     for name, truth in (("equal", np.zeros(8)), ("spaced", np.linspace(1, -1, 8))):
         strengths, ranks = battles(truth, 40, repetitions, rng)
         print(f"battles, 8 items, {name}: strengths {strengths:.3f}, rank sets {ranks:.3f}", flush=True)
-        for tasks in (20, 50):
-            strengths, ranks = scores(truth, tasks, 0.0, repetitions, rng)
-            what = f"scores, 8 models x {tasks} tasks, {name}"
-            print(f"{what}: strengths {strengths:.3f}, rank sets {ranks:.3f}", flush=True)
-    _, ranks = scores(np.zeros(8), 20, 1.0, repetitions, rng)
-    print(f"scores with ties, 8 models x 20 tasks, equal: rank sets {ranks:.3f}", flush=True)
+    for models in (8, 20):
+        for method in METHODS:
+            for gaps in ("0", "0.3", "0.5", "hard"):
+                found = scores(np.zeros(models), 20, gaps, method, repetitions, rng)
+                said = ", ".join(f"{k} {v:.3f}" for k, v in found.items())
+                print(f"scores, {models} equal models x 20 tasks, {method}, gaps {gaps}: {said}", flush=True)
 
 
 if __name__ == "__main__":

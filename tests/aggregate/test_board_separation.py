@@ -98,7 +98,7 @@ def reference_end(rows: dict[str, list[str]], item: str, others: dict[str, float
         return float(minimize(loss, np.zeros(len(names)), (tau,), "BFGS", options={"gtol": 1e-8}).fun)
 
     best = profile(-30.0 * sign)
-    return float(brentq(lambda tau: 2 * (profile(tau) - best) - 3.841458820694124, -9.0, 9.0, xtol=1e-5))
+    return float(brentq(lambda tau: 2 * (profile(tau) - best) - 2 * np.log(40), -9.0, 9.0, xtol=1e-5))
 
 
 @pytest.mark.parametrize("model", ["davidson", "rao_kupper"])
@@ -124,7 +124,7 @@ def test_one_sided_interval_of_a_race() -> None:
     board = leaderboard(rows, model="plackett_luce")
     assert board.separated == {"z": "below"}
     # By symmetry x = y = 0, so that only P(z is not chosen) at two stages of two races is at stake.
-    expected = brentq(lambda t: 4 * (np.log1p(np.exp(t) / 2) + np.log1p(np.exp(t))) - 3.841458820694124, -9, 9)
+    expected = brentq(lambda t: 4 * (np.log1p(np.exp(t) / 2) + np.log1p(np.exp(t))) - 2 * np.log(40), -9, 9)
     assert column(board, "upper")["z"] == pytest.approx(expected, abs=1e-4)
 
 
@@ -218,3 +218,31 @@ def test_quasi_variances_reproduce_differences(arena) -> None:
 def test_an_unknown_setting_is_named(arena) -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'bootstrap'"):
         leaderboard(arena, bootstraps=3)
+
+
+def test_a_separated_item_has_one_inference() -> None:
+    """Random newcomers: strength inside its interval, rank inside its sets, and decided pairs have decided ends."""
+    rng = np.random.default_rng(7)
+    separated = 0
+    for seed in range(12):
+        rows = simulate_battles(200, np.linspace(0.8, -0.8, 5), tie=0.8, random_state=seed).table.to_pydict()
+        losses = int(rng.integers(1, 14))
+        rows = joined(rows, *(("new", f"player{rng.integers(1, 6)}", "b") for _ in range(losses)))
+        board = leaderboard(rows)
+        separated += "new" in board.separated
+        assert np.all((board.lower <= board.strength) & (board.strength <= board.upper))
+        assert np.all((board.rank_lower <= board.rank) & (board.rank <= board.rank_upper))
+        assert np.all((board.rank_lower <= board.rank_each_lower) & (board.rank_each_upper <= board.rank_upper))
+        i = board.names.index("new")
+        ends = {row["name"]: row for row in board.differences("new")}
+        for j in np.flatnonzero(board.surely_better[i]):
+            assert ends[board.names[j]]["lower"] > 0.0
+    assert separated == 12
+
+
+def test_straight_losses_exclude_the_first_rank() -> None:
+    """Twelve losses of twelve against equals: probability .5^12 were they equal, beyond any of these quantiles."""
+    rows = {"a": ["x", "y"] * 20 + ["x", "y"] * 6, "b": ["y", "x"] * 20 + ["z"] * 12, "outcome": ["a"] * 52}
+    board = leaderboard(rows, model="bradley_terry")
+    assert board.separated == {"z": "below"}
+    assert "z" not in board.may_be_best

@@ -66,7 +66,9 @@ def test_table_json_and_files(run, battles, tmp_path) -> None:
     )
     assert code == 0
     assert (
-        (tmp_path / "b.csv").read_text().startswith("name,strength,se,lower,upper,rank,rank_lower,rank_upper,games\n")
+        (tmp_path / "b.csv")
+        .read_text()
+        .startswith("name,strength,se,lower,upper,rank,rank_lower,rank_upper,rank_each_lower,rank_each_upper,games\n")
     )
     assert len((tmp_path / "w.csv").read_text().splitlines()) == 4
 

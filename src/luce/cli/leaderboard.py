@@ -56,7 +56,7 @@ class Scores:
     lower: list[str] | None = flag(None, "A task where lower is better.")
     tolerance: float = flag(0.0, "Differences up to this are ties.")
     task_weight: list[str] | None = flag(None, "task=weight; may be repeated.")
-    resamples: int = flag(1000, "Resamples of the tasks.")
+    resamples: int = flag(499, "Shuffles of the labels within tasks.")
 
     def settings(self) -> dict[str, Any]:
         """As `luce.aggregate.score_board` takes them."""

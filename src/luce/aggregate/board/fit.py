@@ -12,9 +12,9 @@ from luce.aggregate.board.fitting_problem import FittingProblem, Request, battle
 from luce.aggregate.board.hodge import HodgeParts, decompose
 from luce.aggregate.board.likelihood import Hodge, Model
 from luce.aggregate.board.options import Scale, kept_options
-from luce.aggregate.board.posterior import Posterior, draw_normal, no_sets, normal_ends
+from luce.aggregate.board.posterior import RANK_DRAWS, Posterior, draw_normal, no_sets, normal_ends, rank_sets
 from luce.aggregate.board.result import Board, Effect
-from luce.aggregate.board.separation import profile_ends
+from luce.aggregate.board.separation import Profile
 from luce.aggregate.board.solve import Estimate, Near, bootstrap, estimate
 from luce.errors import DataError, SettingError
 from luce.numerics.threads import one_blas_thread
@@ -112,8 +112,11 @@ class _Spread(NamedTuple):
     covariance: FloatArray
     low: FloatArray
     high: FloatArray
-    samples: FloatArray | None
-    notes: tuple[str, ...]
+    samples: FloatArray | None = None
+    notes: tuple[str, ...] = ()
+    shown: FloatArray | None = None
+    """Strengths to show, NaN but for the separated items that something bounds."""
+    profile: Profile | None = None
 
 
 def _spread(asked: Request, problem: FittingProblem, found: Estimate, progress: Progress | None) -> _Spread:
@@ -127,13 +130,15 @@ def _spread(asked: Request, problem: FittingProblem, found: Estimate, progress: 
         low, high = np.quantile(samples, [0.5 - how.level / 2, 0.5 + how.level / 2], axis=0)
         notes += [remark] if remark else []
     separation = found.prior.separation
-    if separation is not None and how.prior is None:
-        # One end from the profile of the likelihood, the other open.
-        lower, upper, remark = profile_ends(problem, separation, found.weights, found.x, how.level)
-        outside = separation.outside
-        low[outside], high[outside] = lower[outside], upper[outside]
-        notes += [remark] if remark else []
-    return _Spread(covariance, low, high, samples, tuple(notes))
+    if separation is None or how.prior is not None:
+        return _Spread(covariance, low, high, samples, tuple(notes))
+    # One end from the profile of the likelihood, the other open.
+    profile = Profile(problem, separation, found.x, how.level, found.factor)
+    shown, lower, upper, remark = profile.ends(found.weights)
+    outside = separation.outside
+    low[outside], high[outside] = lower[outside], upper[outside]
+    notes += [remark] if remark else []
+    return _Spread(covariance, low, high, samples, tuple(notes), shown, profile)
 
 
 def _say_components(problem: FittingProblem) -> list[str]:
@@ -170,22 +175,32 @@ def _fitted(
     near: Near | None = None,
 ) -> Board:
     """The board of a problem; without `ranked` nothing is said of ranks, which costs more than a small fit."""
+    found = estimate(problem, asked.how, near)
+    return _board(asked, problem, found, _spread(asked, problem, found, progress), ranked=ranked)
+
+
+def _board(asked: Request, problem: FittingProblem, found: Estimate, spread: _Spread, *, ranked: bool = True) -> Board:
     model, how, n, component = asked.model, asked.how, len(problem.names), problem.component
     factor = asked.scale.factor(model.elo, model.name)
-    found = estimate(problem, how, near)
-    spread = _spread(asked, problem, found, progress)
     shift = _shift(problem, asked.scale, factor, found.x)
-    x, samples = found.x[:n], None if spread.samples is None else spread.samples[:, :n]
+    x, samples, profile = found.x[:n], None if spread.samples is None else spread.samples[:, :n], spread.profile
+    covariance, sets = spread.covariance[:n, :n], no_sets(component)
+    # An item without a link to any other has no scale to be sure or unsure on.
+    unknown, low, high = np.bincount(component)[component] == 1, spread.low[:n].copy(), spread.high[:n].copy()
+    low[unknown] = high[unknown] = np.nan
+    if ranked:
+        drawn = draw_normal(covariance, RANK_DRAWS, asked.rng) if samples is None else samples - x
+        exact = None if profile is None else profile.statistics
+        sets = rank_sets(x, covariance, drawn, component, how.level, exact)
+    if profile is not None and spread.shown is not None:
+        unknown[profile.separation.outside] = True
+        x = np.where(np.isnan(spread.shown), x, spread.shown)
     posterior = Posterior.of(
-        problem.names,
-        x,
-        spread.covariance[:n, :n],
-        component,
-        how.level,
-        sets=no_sets(component) if not ranked else asked.rng if samples is None else samples - x,
-        ends=(spread.low[:n], spread.high[:n]),
-        # An item without a link to any other has no scale to be sure or unsure on.
-        unknown=np.bincount(component)[component] == 1,
+        *(problem.names, x, covariance, component, how.level),
+        sets=sets,
+        ends=(low, high),
+        unknown=unknown,
+        profile=None if profile is None else profile.difference,
     )
     order, separation = posterior.order, found.prior.separation
     outside = set() if separation is None else set(separation.outside.tolist())

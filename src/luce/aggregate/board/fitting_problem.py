@@ -84,6 +84,8 @@ class FittingProblem:
     """How many battles or races."""
     kept: Battles | None = None
     """The battles, where a file of the board can be updated."""
+    alike: bool = True
+    """Results are independent and count alike: no judges, no weights, no parts of wins."""
 
 
 def take(asked: Request) -> FittingProblem:
@@ -154,6 +156,7 @@ def paired_problem(battles: Battles, model: Model) -> FittingProblem:
         effect_scale=scale,
         draws=draws,
         notes=(*_judges(battles.group), *notes, *unseen),
+        alike=all(values is None for values in (battles.group, battles.weight, battles.share)),
     )
 
 
@@ -292,6 +295,7 @@ def race_problem(races: Races, model: Model) -> FittingProblem:
         effects=races.covariate_names,
         effect_scale=scale,
         notes=_judges(races.group),
+        alike=races.group is None and bool(np.all(races.squares == races.count)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -127,37 +128,57 @@ def ranks(strength: FloatArray, component: IntArray) -> IntArray:
 
 
 class RankSets(NamedTuple):
-    """Least and greatest rank of every item, for all items at once at the level that was asked for."""
+    """Least and greatest rank of every item: for all items at once, and for each by itself, at one level."""
 
     lower: IntArray
     upper: IntArray
     surely_better: NDArray[np.bool_]
-    """(i, j): j is better than i beyond doubt."""
+    """(i, j): j is better than i beyond doubt, for all pairs at once."""
+    each_lower: IntArray
+    each_upper: IntArray
+
+    def at(self, order: IntArray) -> RankSets:
+        """With the items in another order."""
+        lower, upper, better, *each = self
+        return RankSets(lower[order], upper[order], better[np.ix_(order, order)], *(ends[order] for ends in each))
 
 
 def no_sets(component: IntArray) -> RankSets:
     """Nothing is decided: every item may have any rank of its component."""
     n = len(component)
-    return RankSets(np.ones(n, dtype=np.int64), np.bincount(component)[component], np.zeros((n, n), dtype=bool))
+    first, last = np.ones(n, dtype=np.int64), np.bincount(component)[component]
+    return RankSets(first, last, np.zeros((n, n), dtype=bool), first, last)
 
 
-Greatest = Callable[[FloatArray], FloatArray]
-"""(1 / standard error of every difference, 0 where left out) -> the greatest |deviation| in these units, by draw."""
+Rows = Callable[[NDArray[np.bool_]], FloatArray]
+"""(i, j) that are looked at -> (items, draws): by item and draw the greatest |t| of its differences under equality."""
 
 
 def rank_sets(
-    strength: FloatArray, covariance: FloatArray, deviations: FloatArray, component: IntArray, level: float
+    strength: FloatArray,
+    covariance: FloatArray,
+    deviations: FloatArray,
+    component: IntArray,
+    level: float,
+    exact: FloatArray | None = None,
 ) -> RankSets:
-    """Simultaneous confidence sets of ranks from simulated (or bootstrap) deviations with one covariance."""
+    """Confidence sets of ranks from simulated (or bootstrap) deviations with one covariance.
+
+    `exact` has the statistic of the pairs that have one of their own, and NaN elsewhere; these are decided only beyond
+    the point where an interval of the single difference excludes 0.
+    """
     chunks = [(low, min(low + 250, len(deviations))) for low in range(0, len(deviations), 250)]
     parts = [np.ascontiguousarray(deviations[low:high].T) for low, high in chunks]
+    precision = precisions(covariance, component)
 
-    def greatest(precision: FloatArray) -> FloatArray:
-        out = np.zeros(len(deviations))
-        map_chunks(lambda k, chunk: _greatest(parts[k], precision, out[chunk[0] : chunk[1]]), chunks)
-        return out
+    def rows(active: NDArray[np.bool_]) -> FloatArray:
+        found = map_chunks(lambda k, _: _rows(parts[k], precision, active), chunks)
+        return np.concatenate(found, axis=1)
 
-    return step_down(strength, precisions(covariance, component), greatest, component, level)
+    t, least = np.where(precision > 0.0, (strength[None, :] - strength[:, None]) * precision, np.nan), 0.0
+    if exact is not None:
+        t, least = np.where(np.isnan(exact), t, exact), float(ndtri(0.5 + level / 2))
+    return step_down(t, rows, component, level, least)
 
 
 def precisions(covariance: FloatArray, component: IntArray) -> FloatArray:
@@ -169,44 +190,56 @@ def precisions(covariance: FloatArray, component: IntArray) -> FloatArray:
     return result
 
 
-def step_down(
-    strength: FloatArray, precision: FloatArray, greatest: Greatest, component: IntArray, level: float
-) -> RankSets:
+def step_down(t: FloatArray, rows: Rows, component: IntArray, level: float, least: float = 0.0) -> RankSets:
     r"""Which item is surely better than which, and the ranks that this leaves to every item.
 
-    Item j is surely better than i where $(s_j - s_i) / se_{ij} > c$, with c the level quantile of the greatest
-    $|\delta_i - \delta_j| / se_{ij}$ over all pairs; pairs that are decided are left out and the rest is judged again,
+    Item j is surely better than i where $t_{ij} > c$ (NaN where two cannot be compared), with c the level quantile of
+    the greatest |t| over all pairs under equality; pairs that are decided are left out and the rest is judged again,
     until nothing more is decided. The rank of i then lies between 1 + the number that is surely better and n - the
-    number that is surely worse, for all items at once (Mogstad, Romano, Shaikh and Wilhelm, 2024). Quantiles of
+    number that is surely worse, for all items at once (Mogstad, Romano, Shaikh and Wilhelm, 2024). With the quantile of
+    the greatest |t| of the pairs of one item in the place of c, the same holds for that item by itself. Quantiles of
     simulated ranks were rejected: they are biased towards the middle and miss the true rank of close competitors.
     """
-    t = (strength[None, :] - strength[:, None]) * precision
+    size = np.bincount(component)[component]
+
+    def ends(decided: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
+        return 1 + np.sum(decided & (t > 0), axis=1), size - np.sum(decided & (t < 0), axis=1)
+
+    # For all at once a pair need be looked at from one side only.
+    at_once = _decided(t, lambda active: rows(np.tril(active)).max(axis=0, keepdims=True), level, least)
+    return RankSets(*ends(at_once), at_once & (t > 0), *ends(_decided(t, rows, level, least)))
+
+
+def _decided(t: FloatArray, greatest: Rows, level: float, least: float) -> NDArray[np.bool_]:
+    """The pairs beyond the quantile of the greatest, which is judged again without them."""
+    open_ = np.isfinite(t)
     decided = np.zeros(t.shape, dtype=bool)
-    while True:
-        left = np.where(decided, 0.0, precision)
-        if not left.any():
-            break
-        critical = np.quantile(greatest(left), level, method="higher")
-        more = (np.abs(t) > critical) & ~decided
+    while open_.any():
+        drawn = greatest(open_)
+        place = min(math.ceil(level * (drawn.shape[1] + 1)), drawn.shape[1]) - 1
+        critical = np.maximum(np.partition(drawn, place, axis=1)[:, place, None], least)
+        more = open_ & (np.abs(t) > critical)
         if not more.any():
             break
         decided |= more
-    better = decided & (t > 0)
-    size_of = np.bincount(component)[component]
-    return RankSets(1 + better.sum(axis=1), size_of - (decided & (t < 0)).sum(axis=1), better)
+        open_ &= ~more
+    return decided
 
 
 @kernel
-def _greatest(deviations, precision, out):  # type: ignore[no-untyped-def]
+def _rows(deviations, precision, active):  # type: ignore[no-untyped-def]
     """Draws are the inner loop: it has vector instructions, and pairs that are left out cost nothing."""
+    out = np.zeros_like(deviations)
     for i in range(len(deviations)):
-        first = deviations[i]
         for j in range(i):
-            second, unit = deviations[j], precision[i, j]
-            if unit > 0.0:
-                for k in range(len(out)):
-                    gap = abs(first[k] - second[k]) * unit
-                    out[k] = gap if gap > out[k] else out[k]
+            unit = precision[i, j]
+            for one, other in ((i, j), (j, i)):
+                if active[one, other]:
+                    best, first, second = out[one], deviations[one], deviations[other]
+                    for k in range(len(best)):
+                        gap = abs(first[k] - second[k]) * unit
+                        best[k] = gap if gap > best[k] else best[k]
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +261,9 @@ class Posterior:
     sets: RankSets
     order: IntArray = field(repr=False)
     """Where each item stood in what this was made from."""
+    profile: Callable[[int, int], tuple[float, float, float] | None] | None = field(default=None, repr=False)
+    """Of items as they stood there, and in units of `unit`: a difference and its ends, where these are not normal."""
+    unit: float = 1.0
 
     @staticmethod
     def of(
@@ -240,17 +276,19 @@ class Posterior:
         sets: RankSets | np.random.Generator | FloatArray,
         ends: tuple[FloatArray, FloatArray] | None = None,
         unknown: NDArray[np.bool_] | IntArray | None = None,
+        profile: Callable[[int, int], tuple[float, float, float] | None] | None = None,
     ) -> Posterior:
         """Items in any order, put in order of strength.
 
         `sets` are the rank sets, or what they come from: deviations, or the source of normal ones. Intervals are normal
-        unless their `ends` are given; `unknown` items have neither errors nor intervals.
+        unless their `ends` are given; `unknown` items have no errors, nor intervals unless they are given.
         """
         se = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
         lower, upper = normal_ends(strength, se, level) if ends is None else ends
         if unknown is not None:
-            se, lower, upper = (values.copy() for values in (se, lower, upper))
-            se[unknown] = lower[unknown] = upper[unknown] = np.nan
+            se[unknown] = np.nan
+            if ends is None:
+                lower[unknown] = upper[unknown] = np.nan
         if not isinstance(sets, RankSets):
             drawn = draw_normal(covariance, RANK_DRAWS, sets) if isinstance(sets, np.random.Generator) else sets
             sets = rank_sets(strength, covariance, drawn, component, level)
@@ -266,8 +304,9 @@ class Posterior:
             lower=lower[order],
             upper=upper[order],
             rank=ranks(strength, component)[order],
-            sets=RankSets(sets.lower[order], sets.upper[order], sets.surely_better[both]),
+            sets=sets.at(order),
             order=order,
+            profile=profile,
         )
 
     def shown(self, factor: float, shift: float) -> Posterior:
@@ -279,6 +318,7 @@ class Posterior:
             se=factor * self.se,
             lower=factor * self.lower + shift,
             upper=factor * self.upper + shift,
+            unit=factor * self.unit,
         )
 
     @property
@@ -318,6 +358,13 @@ class Posterior:
         rows = np.flatnonzero(self.component == self.component[at])
         value, se = (self.strength - self.strength[at])[rows], np.sqrt(difference_variances(self.covariance)[at, rows])
         columns = (value, se, *normal_ends(value, se, self.level))
+        for k, i in enumerate(rows if self.profile is not None else ()):
+            assert self.profile is not None
+            found = self.profile(int(self.order[i]), int(self.order[at])) if i != at else None
+            if found is not None:
+                se[k] = np.nan
+                for column, end in zip((columns[0], *columns[2:]), found, strict=True):
+                    column[k] = self.unit * end
         keys = ("name", "difference", "se", "lower", "upper")
         listed = zip((self.names[i] for i in rows), *(column.tolist() for column in columns), strict=True)
         return [dict(zip(keys, row, strict=True)) for row in listed]

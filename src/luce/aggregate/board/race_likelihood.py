@@ -102,26 +102,32 @@ class RaceLikelihood(Likelihood):
         _pulls(phi, rest, values, slopes, starts, queries, by_race, by_row)
         return _Stages(phi, rest, slopes, blocks, by_race, by_row)
 
-    def _hessians(self, at: _Stages, weight: FloatArray, into: IntArray) -> FloatArray:
-        """Weighted Hessians of the races, each added to the matrix with the number that `into` has."""
+    def _hessian(self, at: _Stages) -> tuple[FloatArray, FloatArray]:
+        """The weighted Hessian of all races, and of every row the weighted second derivative in its own score."""
         p, n = self.n_parameters, len(self.races.names)
-        result = np.zeros((int(into.max()) + 1, p, p))
+        result, bends = np.zeros((p, p)), np.empty(len(at.phi))
         arrays = *self._laid.tiers[1:], self._laid.item, self._laid.covariates
-        _curves(at.phi, at.rest, at.slopes, at.blocks, *arrays, n, weight, into, result)
-        return result + result.swapaxes(1, 2)
+        _curves(at.phi, at.rest, at.slopes, at.blocks, *arrays, n, self.races.count, result, bends)
+        return result + result.T, bends
 
     def __call__(self, x: FloatArray) -> Point:
         """Value, gradient and Hessian of what is minimised."""
         at, weight, laid = self._at(x), self.races.count, self._laid
         by_row = at.gradients * weight[laid.race]
         gradient = np.concatenate([add_up(laid.item, by_row, len(self.races.names)), by_row @ laid.covariates])
-        hessian = self._hessians(at, weight, np.zeros(len(weight), dtype=np.int64))[0]
-        return Point(float(at.values @ weight), gradient, hessian)
+        return Point(float(at.values @ weight), gradient, self._hessian(at)[0])
 
-    def by_race(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(races, parameters) gradients and (races, parameters, parameters) Hessians, without weights."""
-        races = len(self.races.count)
-        return -self.scores(x).toarray(), self._hessians(self._at(x), np.ones(races), np.arange(races))
+    @cached_property
+    def _equal(self) -> _Stages:
+        """The point where all are equal, which is the same whoever has which row."""
+        return self._at(np.zeros(self.n_parameters))
+
+    def by_row(self, x: FloatArray, item: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """With other competitors in the rows: weighted gradients and second derivatives by row, and the Hessian."""
+        like = replace(self, layout=self._laid._replace(item=item))
+        at = like._at(x) if x.any() else self._equal
+        hessian, bends = like._hessian(at)
+        return at.gradients * self.races.count[self._laid.race], bends, hessian
 
     def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """Sum of log-probabilities of all races; constants of PMOP included."""
@@ -229,8 +235,11 @@ def _pulls(phi, rest, values, slopes, starts, queries, by_race, by_row):  # type
 
 
 @kernel
-def _curves(phi, rest, slopes, blocks, starts, queries, item, covariates, n, weight, into, out):  # type: ignore[no-untyped-def]
-    """Add half the Hessian of every race, in strengths and coefficients, times its weight; the caller adds the rest."""
+def _curves(phi, rest, slopes, blocks, starts, queries, item, covariates, n, weight, out, bends):  # type: ignore[no-untyped-def]
+    """Add half the Hessian of every race, in strengths and coefficients, times its weight; the caller adds the rest.
+
+    `bends` gets the weighted second derivative of every row in its own score.
+    """
     longest = np.max(starts[queries[1:]] - starts[queries[:-1]])
     own, cell, lasts = np.empty((longest, longest)), 0, 0
     for q in range(len(queries) - 1):
@@ -249,6 +258,7 @@ def _curves(phi, rest, slopes, blocks, starts, queries, item, covariates, n, wei
                     line[j - low] = phi[i] * phi[j] * twice - inside
                     curve -= inside
                 line[i - low] = 0.5 * (line[i - low] + phi[i] * once)
+                bends[i] = 2.0 * weight[q] * line[i - low]
                 row = phi[i] * twice - curve * share
                 for j in range(last, high):
                     line[j - low] = row * phi[j]
@@ -258,7 +268,7 @@ def _curves(phi, rest, slopes, blocks, starts, queries, item, covariates, n, wei
             once += pull * share
             twice += (bend - pull) * share * share
         lasts += high - starts[queries[q + 1] - 1]
-        _scatter(own, item[low:high], covariates[low:high], n, weight[q], out[into[q]])
+        _scatter(own, item[low:high], covariates[low:high], n, weight[q], out)
 
 
 @part

@@ -46,12 +46,15 @@ def of_posterior(name: str) -> Any:
     return property(attrgetter(f"posterior.{name}"))
 
 
+RANKS = ("rank", "rank_lower", "rank_upper", "rank_each_lower", "rank_each_upper")
+
+
 class Ranked(Result):
     """Items with strengths, errors and rank sets: what boards of battles, of scores and in time have in common."""
 
     posterior: Posterior
     build: Callable[[dict[str, Any]], Any]
-    shown: ClassVar[tuple[str, ...]] = ("strength", "se", "lower", "upper", "rank", "rank_lower", "rank_upper")
+    shown: ClassVar[tuple[str, ...]] = ("strength", "se", "lower", "upper", *RANKS)
     """The columns of the table behind the names."""
 
     names: tuple[str, ...] = of_posterior("names")
@@ -64,6 +67,9 @@ class Ranked(Result):
     rank_lower: IntArray = of_posterior("sets.lower")
     """The best rank that an item may have, for all items at once; `rank_upper` is the worst."""
     rank_upper: IntArray = of_posterior("sets.upper")
+    rank_each_lower: IntArray = of_posterior("sets.each_lower")
+    """The best rank that an item may have, for that item by itself and not for all at once; and the worst."""
+    rank_each_upper: IntArray = of_posterior("sets.each_upper")
     surely_better: NDArray[np.bool_] = of_posterior("sets.surely_better")
     """(i, j): item j is better than item i beyond doubt, for all pairs at once."""
     component: IntArray = of_posterior("component")
@@ -107,9 +113,8 @@ class Ranked(Result):
     def differences_sheet(self, anchor: str) -> Sheet:
         """`differences` as a table."""
         rows = self.differences(anchor)
-        return Sheet(
-            f"less {anchor}", {key: [row[key] for row in rows] for key in rows[0]}, decimals([r["se"] for r in rows])
-        )
+        columns = {key: [row[key] for row in rows] for key in rows[0]}
+        return Sheet(f"less {anchor}", columns, decimals([plain(se) for se in columns["se"]]))
 
     def quasi_sheet(self) -> Sheet | None:
         """`quasi_variances` as a table, if there are any."""
@@ -126,7 +131,7 @@ class Board(Ranked):
 
     Attributes
     ----------
-    names, strength, se, lower, upper, rank, rank_lower, rank_upper, games
+    names, strength, se, lower, upper, rank, rank_lower, rank_upper, rank_each_lower, rank_each_upper, games
         The columns of `table`, as arrays; on the scale that was asked for.
     effects
         Side effect and covariates by name, on the scale of the linear predictor.

@@ -1,11 +1,13 @@
 """Who is linked with whom, and items whose strength has no finite estimate: how far their open intervals reach.
 
 An item that never won (or never lost) against the others could be arbitrarily weak (or strong). What the data do say is
-how strong it can be at most, and the profile of the likelihood gives that end of its interval.
+how strong it can be at most, and the profile of the likelihood gives that: one function for the strength that is shown,
+for the ends of intervals and of differences, and for ranks.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, breadth_first_order, connected_components
-from scipy.special import chdtri
+from scipy.special import ndtri
 
 from luce.aggregate.board.likelihood import Penalised
-from luce.aggregate.board.newton import constant_on, newton, solve
+from luce.aggregate.board.newton import Point, constant_on, newton, solve
 from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from luce.aggregate.board.fitting_problem import FittingProblem
 
-_MOST_WORK = 2e11
-"""Items times parameters cubed: beyond that profiles would take minutes."""
+_MOST_WORK, _MOST_PAIRS, _REFIT = 2e11, 2e9, 3e5
+"""Items times parameters cubed beyond which profiles would take minutes, and pairs seconds; what any refit costs."""
 
 
 class Results(NamedTuple):
@@ -172,44 +174,23 @@ def find_separation(results: Results | None, component: IntArray) -> Separation 
     return None if main.all() else Separation(strong, main, below, above)
 
 
-def profile_ends(
-    problem: FittingProblem, separation: Separation, weights: FloatArray, start: FloatArray, level: float
-) -> tuple[FloatArray, FloatArray, str | None]:
-    r"""Lower and upper ends of the separated items, infinite where nothing bounds them; and what could not be done.
-
-    An end is the difference $\tau$ from the mean of the main items (with these `weights`) at which twice the drop of
-    the profile log-likelihood from its supremum is the quantile of $\chi^2_1$, 3.84 at 95%. The supremum is that of the
-    results inside strong components: all others are certain in the limit. Holding $\tau$ fixed ties the item to the
-    main ones, and with it every component that lies between the two; the rest stays at infinity.
-    """
-    n = len(problem.names)
-    lower, upper = np.full(n, -np.inf), np.full(n, np.inf)
-    bounded = [i for i in separation.outside if separation.bounded_above[i] or separation.bounded_below[i]]
-    if not bounded:
-        return lower, upper, None
-    if len(bounded) * len(start) ** 3 > _MOST_WORK:
-        return lower, upper, f"The finite ends of {len(bounded)} one-sided intervals were left out: too much work."
-    profile = Profile(problem, separation, start)
-    target = 0.5 * float(chdtri(1.0, 1.0 - level))
-    for i in bounded:
-        sign = 1.0 if separation.bounded_above[i] else -1.0
-        contrast = -weights[:, problem.component[i]].copy()
-        contrast[i] += 1.0
-        end = profile.end(i, sign * contrast, target)
-        if sign > 0:
-            upper[i] = end
-        else:
-            lower[i] = -end
-    return lower, upper, None
-
-
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """The greatest likelihood where a contrast of the strengths is held, against its supremum."""
+    r"""How well a value d of a contrast of strengths fits where it has no finite estimate: $p(d) = e^{-D(d)}$.
+
+    D is the drop of the profile log-likelihood from its supremum, which is that of the results inside strong
+    components: all others are certain in the limit. If an item lost everything, the likelihood of its results is the
+    probability of the most extreme outcome, so that p is a tail probability; half of what twice D would mean as a
+    chi-square lies elsewhere. Holding d fixed ties two items, and with them every component between the two; the rest
+    stays at infinity.
+    """
 
     problem: FittingProblem
     separation: Separation
     start: FloatArray
+    level: float
+    factor: float = 1.0
+    """Of D: below 1 where results depend on each other or are weighted."""
 
     @cached_property
     def best(self) -> float:
@@ -218,36 +199,131 @@ class Profile:
         null = constant_on(strong, len(self.start))
         return -newton(self.problem.likelihood.within(strong), self.start, null).at.value
 
-    def end(self, i: int, contrast: FloatArray, target: float) -> float:
-        """The value of the contrast at which the profile has dropped by `target`; i is the separated item in it.
+    @cached_property
+    def drops(self) -> tuple[float, float]:
+        """D at the strength that is shown, where this outcome has probability 1/2, and at the end of an interval."""
+        return math.log(2.0) / self.factor, -math.log(0.5 - self.level / 2.0) / self.factor
+
+    def ends(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, str | None]:
+        """Strengths, lower and upper ends of all items, NaN where these are not separated; what could not be done.
+
+        They are differences from the mean of the main items, with these `weights`.
+        """
+        problem, apart = self.problem, self.separation
+        shown, lower, upper = (np.full(len(problem.names), np.nan) for _ in range(3))
+        outside = apart.outside
+        lower[outside], upper[outside] = -np.inf, np.inf
+        bounded = [int(i) for i in outside if apart.bounded_above[i] != apart.bounded_below[i]]
+        if len(bounded) * len(self.start) ** 3 > _MOST_WORK:
+            said = f"The finite ends of {len(bounded)} one-sided intervals were left out: too much work."
+            return shown, lower, upper, said
+        for i in bounded:
+            sign = 1.0 if apart.bounded_above[i] else -1.0
+            contrast = -sign * weights[:, problem.component[i]]
+            contrast[i] += sign
+            other = int(np.flatnonzero(apart.main & (problem.component == problem.component[i]))[0])
+            shown[i], end = (sign * value for value in self._at(i, other, contrast))
+            if sign > 0:
+                upper[i] = end
+            else:
+                lower[i] = end
+        return shown, lower, upper, None
+
+    def difference(self, i: int, j: int) -> tuple[float, float, float] | None:
+        """What is shown of s_i - s_j, and its ends; None where it has a finite estimate."""
+        results, strong = self.problem.results, self.separation.strong
+        if strong[i] == strong[j] or results is None:
+            return None
+        below, above = bool(reached(results, j, down=True)[i]), bool(reached(results, j, down=False)[i])
+        if not below and not above:
+            return math.nan, -math.inf, math.inf
+        sign = 1.0 if below else -1.0
+        contrast = np.zeros(results.n)
+        contrast[[i, j]] = sign, -sign
+        shown, end = (sign * value for value in self._at(i, j, contrast))
+        return (shown, -math.inf, end) if below else (shown, end, math.inf)
+
+    @cached_property
+    def statistics(self) -> FloatArray:
+        r"""(i, j): $t = -\Phi^{-1}(p(0))$ of $s_j - s_i$, 0 where nothing links the two, NaN inside strong components.
+
+        p(0) falls as j grows stronger than i: where there is too much work some are worked out, and the others have the
+        least that these leave them.
+        """
+        problem, strong, component = self.problem, self.separation.strong, self.problem.component
+        results, n, p = problem.results, len(problem.names), len(self.start)
+        assert results is not None
+        apart = (strong[:, None] != strong) & (component[:, None] == component)
+        result = np.where(apart, 0.0, np.nan)
+        outside = self.separation.outside
+        most = int(_MOST_PAIRS / (p**3 + _REFIT) / max(len(outside), 1))
+        for i in outside:
+            for sign in (1.0, -1.0):
+                linked_to = reached(results, int(i), down=sign < 0) & apart[i]
+                others = np.flatnonzero(linked_to)[np.argsort(sign * self.start[:n][linked_to])]
+                chosen = np.unique(np.linspace(0, len(others) - 1, min(most, len(others))).astype(np.int64))
+                start, least = self.start, 0.0
+                for k, j in enumerate(others):
+                    if k in chosen:
+                        least, start = self._drop(int(i), int(j), start)
+                    t = max(-float(ndtri(math.exp(-max(self.factor * least, 0.0)))), 0.0)
+                    result[i, j], result[j, i] = sign * t, -sign * t
+        return result
+
+    def _tied(self, i: int, j: int) -> IntArray:
+        """Labels of what is bounded when the difference of two items is held."""
+        assert self.problem.results is not None
+        return strong_components(self.problem.results, (np.array([i, j]), np.array([j, i])))
+
+    def _drop(self, i: int, j: int, start: FloatArray) -> tuple[float, FloatArray]:
+        """D where two items are equal, and the point."""
+        label = self._tied(i, j)
+        likelihood, null = self.problem.likelihood.within(label), constant_on(label, len(start))
+        null[j] = 0.0
+        null = np.column_stack([null / np.linalg.norm(null, axis=0), np.eye(len(start))[j]])
+
+        def merged(x: FloatArray) -> Point:
+            at = x.copy()
+            at[j] = at[i]
+            value, gradient, hessian = likelihood(at)
+            gradient, hessian = gradient.copy(), hessian.copy()
+            gradient[i] += gradient[j]
+            hessian[i] += hessian[j]
+            hessian[:, i] += hessian[:, j]
+            gradient[j] = hessian[j] = hessian[:, j] = 0.0
+            return Point(value, gradient, hessian)
+
+        found = newton(merged, start, null)
+        return found.at.value + self.best, found.x
+
+    def _at(self, i: int, j: int, contrast: FloatArray) -> list[float]:
+        """The values of a contrast that ties two items at which D is as `drops` say.
 
         The maximum of log L + lambda contrast' s runs along the profile as lambda grows; its drop is nearly a power of
         lambda, so that Newton's method on logarithms needs a few steps.
         """
-        problem, separation = self.problem, self.separation
-        assert problem.results is not None
-        others = np.flatnonzero(separation.main & (problem.component == problem.component[i]))[:1]
-        here = np.array([i])
-        both = np.concatenate([here, others]), np.concatenate([others, here])
-        label = strong_components(problem.results, both)
-        likelihood, null = problem.likelihood.within(label), constant_on(label, len(self.start))
-        size, most, x = 1.0, np.inf, self.start
-        for _ in range(30):
-            found = newton(Penalised(likelihood, tilt=size * contrast), x, null)
-            drop = found.at.value + size * float(contrast @ found.x[: len(contrast)]) + self.best
-            if not found.converged or drop <= 0.0:
-                # The tilt outweighs all results of the item (or none of them): no maximum there.
-                most = min(most, size)
-                size *= 0.5
-                continue
-            x = found.x
-            if abs(drop - target) < 1e-6 * target:
-                break
-            pull = np.pad(contrast, (0, len(x) - len(contrast)))
-            slope = size**2 * float(pull @ solve(found.at.hessian, null, pull)) / drop
-            step = size * (target / drop) ** (1.0 / max(slope, 0.5))
-            size = step if step < most else 0.5 * (size + most)
-        return float(contrast @ x[: len(contrast)])
+        label, n = self._tied(i, j), len(contrast)
+        likelihood, null = self.problem.likelihood.within(label), constant_on(label, len(self.start))
+        pull = np.pad(contrast, (0, len(self.start) - n))
+        size, x, values = 1.0, self.start, []
+        for target in self.drops:
+            most = np.inf
+            for _ in range(30):
+                found = newton(Penalised(likelihood, tilt=size * contrast), x, null)
+                drop = found.at.value + size * float(contrast @ found.x[:n]) + self.best
+                if not found.converged or drop <= 0.0:
+                    # The tilt outweighs all results of the item (or none of them): no maximum there.
+                    most = min(most, size)
+                    size *= 0.5
+                    continue
+                x = found.x
+                if abs(drop - target) < 1e-6 * target:
+                    break
+                slope = size**2 * float(pull @ solve(found.at.hessian, null, pull)) / drop
+                step = size * (target / drop) ** (1.0 / max(slope, 0.5))
+                size = step if step < most else 0.5 * (size + most)
+            values.append(float(contrast @ x[:n]))
+        return values
 
 
 def describe(separation: Separation, names: tuple[str, ...]) -> str:

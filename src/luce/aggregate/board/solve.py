@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from luce.aggregate.board.fitting_problem import FittingProblem
-from luce.aggregate.board.likelihood import Likelihood, Penalised
+from luce.aggregate.board.likelihood import Hodge, Likelihood, Penalised
 from luce.aggregate.board.newton import Solution, constant_on, inverse, newton
 from luce.aggregate.board.options import Inference
 from luce.aggregate.board.posterior import centre, centre_covariance, mean_weights
@@ -59,6 +59,22 @@ class Estimate:
     prior: Prior
     errors: str
     notes: tuple[str, ...]
+    factor: float = 1.0
+    """How much of the information of the likelihood counts; see `dependence`."""
+
+
+def dependence(problem: FittingProblem, how: Inference, meat: FloatArray, hessian: FloatArray) -> float:
+    r"""$\mathrm{tr} H / \mathrm{tr} V$, at most 1: how much of a log-likelihood counts where battles depend on others.
+
+    Twelve losses before one judge, or one that weighs twelve, are not twelve. Least squares has no unit, and this gives
+    it one; elsewhere battles that count alike are taken as independent.
+    """
+    n, special = len(problem.names), isinstance(problem.likelihood, Hodge)
+    if (how.errors == "curvature" or problem.alike) and not special:
+        return 1.0
+    scatter = float(np.trace(meat[:n, :n]))
+    ratio = float(np.trace(hessian[:n, :n])) / scatter if scatter > 0.0 else 1.0
+    return ratio if special else min(1.0, ratio)
 
 
 def estimate(problem: FittingProblem, how: Inference, near: Near | None = None) -> Estimate:
@@ -87,6 +103,7 @@ def estimate(problem: FittingProblem, how: Inference, near: Near | None = None) 
     weights = mean_weights(np.diagonal(at.hessian)[:n], problem.component, main)
     bread = inverse(solution.at.hessian, problem.null) + _of_prior_alone(problem, prior)
     meat = likelihood.meat(solution.x)
+    factor = dependence(problem, how, meat, at.hessian)
     lean = _lean(meat, at.hessian, problem.games)
     covariance, errors = _covariance(problem, how, prior, meat + lean, bread, weights)
     return Estimate(
@@ -100,6 +117,7 @@ def estimate(problem: FittingProblem, how: Inference, near: Near | None = None) 
         prior=prior,
         errors=errors,
         notes=tuple(notes),
+        factor=factor,
     )
 
 
@@ -208,7 +226,10 @@ def _choose_prior(problem: FittingProblem, asked: float | None) -> Prior:
         return _ridge(problem, DEFAULT_PRIOR, f"{said}; {made.format(DEFAULT_PRIOR, 'on the strengths')}.")
     matrix = prior_of_separated(problem.games, problem.component, separation)
     where = "around the mean of the others"
-    note = f"{said}; {made.format(DEFAULT_PRIOR, where)}, and their intervals are open to the side without a bound."
+    note = (
+        f"{said}; {made.format(DEFAULT_PRIOR, where)}. Where something bounds them, the strength shown is where "
+        "such results have probability 1/2, and their intervals are open to the other side."
+    )
     return Prior(matrix, DEFAULT_PRIOR, (note,), separation)
 
 

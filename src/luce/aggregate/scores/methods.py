@@ -1,94 +1,310 @@
-"""Four methods for scores on tasks, each task a race with ties, and their resampling."""
+"""Four methods for scores on tasks, each task a race with ties: strengths, and their terms task by task."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
 
-from luce.aggregate.board.design import Counts, Design
-from luce.aggregate.board.likelihood import BattleLikelihood, Penalised
-from luce.aggregate.board.newton import constant_on, newton
-from luce.aggregate.board.posterior import RankSets, centre, no_sets, precisions, step_down
+from luce.aggregate.board.likelihood import Likelihood, Penalised
+from luce.aggregate.board.newton import Point, constant_on, newton
 from luce.aggregate.board.race_likelihood import RaceLikelihood
 from luce.aggregate.board.races import Races
 from luce.aggregate.board.separation import Results, Separation, find_separation, linked
 from luce.aggregate.board.solve import prior_of_separated
 from luce.aggregate.scores.table import Race, ScoreTable
-from luce.numerics import links
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
+
+STEPS, LONGEST = 2, 2.0
+"""Newton steps from equality behind rank sets, and how far one may go."""
+RIDGE = 1e-3
+"""Precision there, which keeps finite what no task bounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The scores that are there, task after task and best first: task t has the rows `offsets[t]:offsets[t + 1]`."""
+
+    models: int
+    item: IntArray
+    tier: IntArray
+    offsets: IntArray
+    weights: FloatArray
+    """One a task."""
+
+    @staticmethod
+    def of(models: int, races: list[Race], weights: FloatArray) -> Cells:
+        """The rows of races."""
+        offsets = np.concatenate([[0], np.cumsum([len(race.order) for race in races])]).astype(np.int64)
+        item, tier = (np.concatenate(rows) for rows in zip(*((race.order, race.tier) for race in races), strict=True))
+        return Cells(models, item, tier, offsets, weights)
+
+    @cached_property
+    def task(self) -> IntArray:
+        """The task of every row."""
+        return np.repeat(np.arange(len(self.weights)), np.diff(self.offsets))
+
+    def alone(self, t: int) -> Cells:
+        """One task."""
+        rows = slice(*self.offsets[t : t + 2])
+        offsets = self.offsets[t : t + 2] - self.offsets[t]
+        return Cells(self.models, self.item[rows], self.tier[rows], offsets, self.weights[t : t + 1])
+
+    def spread(self, values: FloatArray, item: IntArray, columns: int | None = None) -> FloatArray:
+        """(tasks, columns): values of rows where these models have them, 0 elsewhere."""
+        result = np.zeros((len(self.weights), columns or self.models))
+        result[self.task, item] = values
+        return result
+
+
+class Terms(NamedTuple):
+    """Of what is minimised, all with the weights of the tasks."""
+
+    gradients: FloatArray
+    """(tasks, parameters)."""
+    bends: FloatArray
+    """(tasks, parameters): the diagonals of the Hessians of the tasks."""
+    hessian: FloatArray
+    """Of all tasks."""
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """Terms for models in any rows of the cells, as labels are shuffled; strengths are the first parameters."""
+
+    cells: Cells
+    null: FloatArray
+    """(models, k) orthonormal: directions that no task sees."""
+
+    def terms(self, x: FloatArray, item: IntArray) -> Terms:
+        """At a point, with these models in the rows."""
+        raise NotImplementedError
+
+    def start(self) -> FloatArray:
+        """Equality, which is the same point whoever has which row."""
+        return np.zeros(self.cells.models)
+
+    def settle(self, item: IntArray) -> FloatArray:
+        """A few Newton steps from equality."""
+        x, n = self.start(), self.cells.models
+        for _ in range(STEPS):
+            at = self.terms(x, item)
+            matrix, pull = self.kept(at.hessian), at.gradients.sum(axis=0)
+            pull[:n] += RIDGE * x[:n]
+            step = linalg.solve(matrix, pull, assume_a="pos", overwrite_a=True, check_finite=False)
+            x = x - np.clip(step, -LONGEST, LONGEST)
+        return x
+
+    def kept(self, hessian: FloatArray) -> FloatArray:
+        """The Hessian with the ridge, and with a curvature along directions that no task sees."""
+        n, result = self.cells.models, hessian.copy()
+        result[:n, :n] += np.max(np.diagonal(hessian)) * (self.null @ self.null.T)
+        result[np.arange(n), np.arange(n)] += RIDGE
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Tied(Method):
+    likelihood: RaceLikelihood
+
+    def terms(self, x: FloatArray, item: IntArray) -> Terms:
+        pulls, bends, hessian = self.likelihood.by_row(x, item)
+        return Terms(self.cells.spread(pulls, item), self.cells.spread(bends, item), hessian)
+
+
+@dataclass(frozen=True, eq=False)
+class Davidson(Likelihood):
+    """Minus the log-likelihood of all pairs of a task, won or drawn; the last parameter is log nu, if any are drawn."""
+
+    cells: Cells
+    drawn: bool
+
+    @property
+    def n_parameters(self) -> int:
+        """Strengths, and that of draws."""
+        return self.cells.models + self.drawn
+
+    def start(self) -> FloatArray:
+        """All equal, with the share of draws that there is."""
+        x = np.zeros(self.n_parameters)
+        if self.drawn:
+            sizes = np.diff(self.cells.offsets)
+            pairs = float(self.cells.weights @ (sizes * (sizes - 1))) / 2.0
+            key = self.cells.task * len(self.cells.item) + self.cells.tier
+            tiers, size = np.unique(key, return_counts=True)
+            ties = float(self.cells.weights[tiers // len(self.cells.item)] @ (size * (size - 1))) / 2.0
+            x[-1] = np.log(2.0 * ties / max(pairs - ties, 1e-3 * pairs))
+        return x
+
+    def by_task(self, x: FloatArray, item: IntArray) -> tuple[float, Terms]:
+        """The value and the terms, with these models in the rows."""
+        cells, n, p = self.cells, self.cells.models, self.n_parameters
+        pulls, bends, hessian = np.zeros(len(item)), np.zeros(len(item)), np.zeros((n + 1, n + 1))
+        of_ties, nu = np.zeros((len(cells.weights), 2)), np.exp(x[-1]) if self.drawn else 0.0
+        rows = cells.tier, cells.offsets, cells.weights
+        value = _pairs(np.exp(0.5 * x[:n]), nu, item, *rows, pulls, bends, of_ties, hessian)
+        gradients, curves = (cells.spread(values, item, n + 1) for values in (pulls, bends))
+        gradients[:, n], curves[:, n] = of_ties.T
+        return value, Terms(gradients[:, :p], curves[:, :p], (hessian + hessian.T)[:p, :p])
+
+    def __call__(self, x: FloatArray) -> Point:
+        """Value, gradient and Hessian of what is minimised."""
+        value, at = self.by_task(x, self.cells.item)
+        return Point(value, at.gradients.sum(axis=0), at.hessian)
+
+
+@kernel
+def _pairs(root, nu, item, tier, offsets, weights, pulls, bends, of_ties, out):  # type: ignore[no-untyped-def]
+    """Minus log P of all pairs; fills gradients and second derivatives, and half the Hessian.
+
+    Weights of a pair are p^2, q^2 and nu p q with p = e^{x/2}, so that d/2 (won - lost) + log nu (drawn) less the log
+    of their sum is the log-likelihood, and its derivatives are moments.
+    """
+    total, n = 0.0, len(root)
+    for task in range(len(weights)):
+        w = weights[task]
+        for r in range(offsets[task], offsets[task + 1]):
+            i = item[r]
+            for s in range(r + 1, offsets[task + 1]):
+                j = item[s]
+                win, lose, tie = root[i] ** 2, root[j] ** 2, nu * root[i] * root[j]
+                whole = win + lose + tie
+                drawn = tier[r] == tier[s]
+                total -= w * np.log((tie if drawn else win) / whole)
+                lead, tie = 0.5 * (win - lose) / whole, tie / whole
+                pull = w * (lead - (0.0 if drawn else 0.5))
+                bend = w * (0.25 * (1.0 - tie) - lead * lead)
+                pulls[r] += pull
+                pulls[s] -= pull
+                bends[r] += bend
+                bends[s] += bend
+                out[i, j] -= bend
+                out[i, i] += 0.5 * bend
+                out[j, j] += 0.5 * bend
+                mixed = w * lead * tie
+                of_ties[task, 0] += w * (tie - (1.0 if drawn else 0.0))
+                of_ties[task, 1] += w * tie * (1.0 - tie)
+                out[i, n] -= mixed
+                out[j, n] += mixed
+        out[n, n] += 0.5 * of_ties[task, 1]
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Paired(Method):
+    likelihood: Davidson
+
+    def start(self) -> FloatArray:
+        return self.likelihood.start()
+
+    def terms(self, x: FloatArray, item: IntArray) -> Terms:
+        return self.likelihood.by_task(x, item)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Means(Method):
+    """A mean over tasks minimises a sum of squares, so that it has terms like the others."""
+
+    values: FloatArray
+    """Of every row; 0 where it says nothing."""
+    counts: FloatArray
+    """Of every row: the weight of its task, 0 where it says nothing."""
+    fill: bool = False
+    """Gaps are filled by a product of model and task."""
+
+    def terms(self, x: FloatArray, item: IntArray) -> Terms:
+        """Squares of the rows that say something."""
+        bends = self.cells.spread(self.counts, item)
+        pulls = self.counts * (x[item] - self.values)
+        return Terms(self.cells.spread(pulls, item), bends, np.diag(bends.sum(axis=0)))
+
+    def settle(self, item: IntArray) -> FloatArray:
+        """The means."""
+        if self.fill:
+            there, weights = self.cells.spread(np.ones(len(item)), item).T, self.cells.weights
+            filled = _filled(self.cells.spread(self.values, item).T, there)
+            return np.asarray(filled @ weights / weights.sum())
+        n, known = self.cells.models, np.bincount(item, self.counts, self.cells.models)
+        return np.bincount(item, self.counts * self.values, n) / np.where(known > 0.0, known, 1.0)
+
+
+def _filled(z: FloatArray, there: FloatArray) -> FloatArray:
+    """Gaps replaced by the rank-one fit of the rest, by alternating least squares with a ridge of one cell."""
+    task = np.ones(z.shape[1])
+    for _ in range(200):
+        model = (z * there) @ task / (there @ task**2 + 1.0)
+        moved = (z * there).T @ model / (there.T @ model**2 + 1.0)
+        scale = np.sqrt(np.mean(moved**2)) or 1.0
+        done = np.max(np.abs(moved / scale - task)) < 1e-9
+        task = moved / scale
+        if done:
+            break
+    model = (z * there) @ task / (there @ task**2 + 1.0)
+    return np.where(there > 0.0, z, np.outer(model, task))
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Strengths, and the terms of which they are the sum over tasks.
+    """Strengths by a method, and where they have them from."""
 
-    The terms are worked out when they are asked for: of three methods out of four a board wants the ranks alone.
-    """
-
-    strength: FloatArray
-    terms: Callable[[], tuple[FloatArray, FloatArray]] = field(repr=False)
-    fixed: FloatArray
-    """(models, models): precision of a prior, and a constant along directions that no task sees."""
+    x: FloatArray
+    """Strengths, and what comes behind them."""
+    method: Method = field(repr=False)
     component: IntArray
+    prior: FloatArray
+    """(models, models): the precision of a prior on separated models."""
     separation: Separation | None = None
     log_likelihood: float = float("nan")
 
-    @cached_property
-    def _terms(self) -> tuple[FloatArray, FloatArray]:
-        return self.terms()
-
     @property
-    def gradients(self) -> FloatArray:
-        """(tasks, models): of the loss of every task at the strengths, not weighted."""
-        return self._terms[0]
+    def strength(self) -> FloatArray:
+        """Of the models."""
+        return self.x[: self.method.cells.models]
 
-    @property
-    def hessians(self) -> FloatArray:
-        """(tasks, models, models)."""
-        return self._terms[1]
+    def hessian_of(self, t: int) -> FloatArray:
+        """The weighted Hessian of one task at the fit, in the strengths."""
+        cells, n = self.method.cells.alone(t), self.method.cells.models
+        if isinstance(self.method, Means):
+            rows = slice(*self.method.cells.offsets[t : t + 2])
+            return np.diag(np.bincount(cells.item, self.method.counts[rows], n))
+        likelihood = self.method.likelihood  # type: ignore[attr-defined]
+        alone = Davidson(cells, likelihood.drawn) if isinstance(likelihood, Davidson) else tied_races(cells)
+        return alone(self.x).hessian[:n, :n]
 
 
 def plackett_luce(table: ScoreTable, races: list[Race]) -> Fit:
     """Tied Plackett-Luce."""
-    of, edges = tied_races(table.names, races, table.weights), _edges(races)
+    cells, edges = Cells.of(len(table.names), races, table.weights), _edges(races)
     share = np.clip(borda(table, races).strength, 0.02, 0.98)
-    results = Results(len(table.names), *edges)
-    return _solved(of, np.log(share / (1.0 - share)), results, linked(results.n, *edges), races, of.by_race)
+    component = linked(cells.models, *edges)
+    likelihood = tied_races(cells)
+    method = _Tied(cells, constant_on(component), likelihood)
+    return _solved(method, likelihood, np.log(share / (1.0 - share)), Results(cells.models, *edges), component)
 
 
-def _solved(
-    likelihood: BattleLikelihood | RaceLikelihood,
-    start: FloatArray,
-    results: Results,
-    component: IntArray,
-    races: list[Race],
-    terms: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-) -> Fit:
+def _solved(method: Method, likelihood: Likelihood, start: FloatArray, results: Results, component: IntArray) -> Fit:
     """Strengths of greatest likelihood; models below (or above) all others are pulled to their mean, as elsewhere."""
     n, prior = results.n, np.zeros((results.n, results.n))
     separation = find_separation(results, component)
     if separation is not None:
-        games = np.bincount(np.concatenate([race.order for race in races]), minlength=n).astype(np.float64)
+        games = np.bincount(method.cells.item, minlength=n).astype(np.float64)
         prior = prior_of_separated(games, component, separation)
-    null = constant_on(component, len(start))
-    x, at, _, _ = newton(Penalised(likelihood, prior), start, null)
-    shifts = np.max(np.diagonal(at.hessian)[:n]) * (null @ null.T)[:n, :n]
+    x, at, _, _ = newton(Penalised(likelihood, prior), start, constant_on(component, len(start)))
     log_likelihood = 0.5 * float(x[:n] @ prior @ x[:n]) - at.value
-    return Fit(x[:n], lambda: terms(x), prior + shifts, component, separation, log_likelihood)
+    return Fit(x, method, component, prior, separation, log_likelihood)
 
 
-def tied_races(names: tuple[str, ...], races: list[Race], weights: FloatArray) -> RaceLikelihood:
+def tied_races(cells: Cells) -> RaceLikelihood:
     """Minus the log-likelihood of tasks under Plackett-Luce with ties integrated out."""
-    offsets = np.concatenate([[0], np.cumsum([len(race.order) for race in races])]).astype(np.int64)
-    item, place = (np.concatenate(parts) for parts in zip(*((race.order, race.tier) for race in races), strict=True))
-    run = Races(names, item, place.astype(np.float64), offsets, weights, weights**2)
-    return RaceLikelihood(run, integrated=True)
+    names = tuple(map(str, range(cells.models)))
+    place = cells.tier.astype(np.float64)
+    return RaceLikelihood(
+        Races(names, cells.item, place, cells.offsets, cells.weights, cells.weights**2), integrated=True
+    )
 
 
 def _edges(races: list[Race]) -> tuple[IntArray, IntArray]:
@@ -104,209 +320,42 @@ def _edges(races: list[Race]) -> tuple[IntArray, IntArray]:
 
 
 def davidson(table: ScoreTable, races: list[Race]) -> Fit:
-    """Davidson's model of all pairs of a task; the tie parameter is held at its estimate when tasks are resampled."""
-    n, (i, j) = len(table.names), np.triu_indices(len(table.names), 1)
-    hits = [_outcomes(n, race, i, j) for race in races]
-    total = np.sum([weight * hit for weight, hit in zip(table.weights, hits, strict=True)], axis=0)
-    used, drawn = total.sum(axis=1) > 0, total[:, 2] > 0
-    counts = Counts(Design(n, i[used], j[used], np.empty((int(used.sum()), 0))), total[used], total[used])
-    likelihood = BattleLikelihood(counts, links.get("davidson"), "model" if drawn.any() else "drop")
-
-    def terms(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        each = [replace(likelihood, counts=counts.with_totals(hit[used]))(x) for hit in hits]
-        return np.array([at.gradient[:n] for at in each]), np.array([at.hessian[:n, :n] for at in each])
-
-    results = Results(n, *_edges(races), i[drawn], j[drawn])
-    return _solved(likelihood, likelihood.start(), results, linked(n, i[used], j[used]), races, terms)
-
-
-def _outcomes(n: int, race: Race, i: IntArray, j: IntArray) -> FloatArray:
-    """(pairs, 3): 1 where the first model of a pair was better on this task, the second was, or both were equal."""
-    level = np.full(n, np.nan)
-    level[race.order] = race.tier
-    gap = level[j] - level[i]
-    return np.column_stack([gap > 0, gap < 0, gap == 0]).astype(np.float64)
+    """Davidson's model of all pairs of a task."""
+    cells = Cells.of(len(table.names), races, table.weights)
+    # A chain along every tier: draws link all of it.
+    same = (np.diff(cells.tier) == 0) & (np.diff(cells.task) == 0)
+    drawn = cells.item[:-1][same], cells.item[1:][same]
+    results = Results(cells.models, *_edges(races), *drawn)
+    component = linked(cells.models, results.better, results.worse)
+    likelihood = Davidson(cells, bool(same.any()))
+    method = _Paired(cells, constant_on(component), likelihood)
+    return _solved(method, likelihood, likelihood.start(), results, component)
 
 
 def borda(table: ScoreTable, races: list[Race]) -> Fit:
     """The mean over tasks of the share of present models that one is better than."""
-    values = np.full(table.scores.shape, np.nan)
-    for t, race in enumerate(races):
-        sizes, size = np.diff(race.starts), len(race.order)
-        if size > 1:
-            below = size - race.starts[1:]
-            values[race.order, t] = ((below + 0.5 * (sizes - 1)) / (size - 1))[race.tier]
-    return _mean_fit(values, table.weights)
+    cells = Cells.of(len(table.names), races, table.weights)
+    values = np.zeros(len(cells.item))
+    for race, low, high in zip(races, cells.offsets[:-1], cells.offsets[1:], strict=True):
+        below = high - low - race.starts[1:]
+        values[low:high] = ((below + 0.5 * (np.diff(race.starts) - 1)) / max(high - low - 1, 1))[race.tier]
+    compared = np.diff(cells.offsets)[cells.task] > 1
+    return _mean_fit(cells, values, np.where(compared, cells.weights[cells.task], 0.0))
 
 
 def z_score(table: ScoreTable, races: list[Race]) -> Fit:
     """The mean over tasks of standardised scores; gaps are filled by a product of model and task."""
-    there = np.isfinite(table.scores)
-    centre = np.nanmean(table.scores, axis=0)
+    cells = Cells.of(len(table.names), races, table.weights)
     spread = np.nanstd(table.scores, axis=0)
-    z = np.where(there, (table.scores - centre) / np.where(spread > 0, spread, 1.0), 0.0)
-    return _mean_fit(z if there.all() else _filled(z, there), table.weights)
+    z = (table.scores - np.nanmean(table.scores, axis=0)) / np.where(spread > 0, spread, 1.0)
+    counts = cells.weights[cells.task]
+    return _mean_fit(cells, z[cells.item, cells.task], counts, fill=len(cells.item) < table.scores.size)
 
 
-def _filled(z: FloatArray, there: FloatArray) -> FloatArray:
-    """Gaps replaced by the rank-one fit of the rest, by alternating least squares with a ridge of one cell."""
-    task = np.ones(z.shape[1])
-    for _ in range(200):
-        model = (z * there) @ task / (there @ task**2 + 1.0)
-        moved = (z * there).T @ model / (there.T @ model**2 + 1.0)
-        scale = np.sqrt(np.mean(moved**2)) or 1.0
-        done = np.max(np.abs(moved / scale - task)) < 1e-9
-        task = moved / scale
-        if done:
-            break
-    model = (z * there) @ task / (there @ task**2 + 1.0)
-    return np.where(there, z, np.outer(model, task))
-
-
-def _mean_fit(values: FloatArray, weights: FloatArray) -> Fit:
-    """A mean over tasks minimises a sum of squares, so that it has terms like the others."""
-    there = np.isfinite(values)
-    filled = np.where(there, values, 0.0)
-    known = there @ weights
-    strength = filled @ weights / np.where(known > 0, known, 1.0)
-    n = len(strength)
-
-    def terms() -> tuple[FloatArray, FloatArray]:
-        hessians = np.zeros((values.shape[1], n, n))
-        hessians[:, np.arange(n), np.arange(n)] = there.T
-        return np.where(there, strength[:, None] - filled, 0.0).T, hessians
-
-    fixed = np.diag(np.where(known > 0, 0.0, 1.0))
-    return Fit(strength, terms, fixed, np.zeros(n, dtype=np.int64))
+def _mean_fit(cells: Cells, values: FloatArray, counts: FloatArray, *, fill: bool = False) -> Fit:
+    n = cells.models
+    method = Means(cells, np.zeros((n, 0)), values, counts, fill)
+    return Fit(method.settle(cells.item), method, np.zeros(n, dtype=np.int64), np.zeros((n, n)))
 
 
 METHODS = {"plackett_luce": plackett_luce, "davidson": davidson, "borda": borda, "z_score": z_score}
-
-
-_CHUNK_BYTES = 1 << 24
-FEW_TASKS = 6
-"""With fewer, the scatter of tasks says too little about a model."""
-
-
-class Resampled(NamedTuple):
-    """Covariance of the strengths, and their rank sets."""
-
-    covariance: FloatArray
-    sets: RankSets
-
-
-def task_weights(draws: int, tasks: int, rng: np.random.Generator) -> FloatArray:
-    """(draws, tasks) Dirichlet weights with mean 1.
-
-    Of ten equal models on 20 tasks, sets at 95% covered .945 of the time (200 boards); with Mammen's two-point weights
-    .905, and drawing with replacement .995, with sets that are wider by a quarter where models do differ. Replacement
-    may also lose the only task that keeps a strength finite.
-    """
-    drawn = rng.standard_exponential((draws, tasks))
-    scaled: FloatArray = drawn * (tasks / drawn.sum(axis=1, keepdims=True))
-    return scaled
-
-
-def one_step(fit: Fit, weights: FloatArray, lift: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-    """Strengths after one Newton step with these task weights, less the fitted ones, and the pull of every task.
-
-    (draws, models) and (draws, tasks, models); a pull is the inverse Hessian times the centred gradient of a task.
-    `lift` (draws, models) is added to the diagonals. Numbers are of the type of the terms of the fit.
-    """
-    n, tasks = len(fit.strength), len(fit.gradients)
-    weights = weights.astype(fit.hessians.dtype)
-    hessian = (weights @ fit.hessians.reshape(tasks, -1)).reshape(-1, n, n)
-    hessian += fit.fixed
-    if lift is not None:
-        hessian[:, np.arange(n), np.arange(n)] += lift
-    right = np.empty((len(weights), 1 + tasks, n), dtype=hessian.dtype)
-    right[:, 0] = total = weights @ fit.gradients
-    right[:, 1:] = fit.gradients[None] - (total / weights.sum(axis=1)[:, None])[:, None, :]
-    (solve,) = linalg.get_lapack_funcs(("posv",), (hessian,))
-    for k in range(len(weights)):
-        # Double precision where rounding, or ties, kept the matrix from being positive definite, or made it singular.
-        # Symmetric, so that the transposed views are the matrices in the order that LAPACK wants; half the work of LU.
-        _, found, failed = solve(hessian[k].T, right[k].T)
-        right[k] = np.linalg.lstsq(hessian[k].astype(np.float64), right[k].T)[0].T if failed else found.T
-    return -right[:, 0], -right[:, 1:]
-
-
-def in_single_precision(fit: Fit, task_weight: FloatArray) -> tuple[Fit, FloatArray]:
-    """The fit in single precision, and the units of its strengths, in which all have the same curvature.
-
-    Resamples are good to a hundredth at best, and a thousand systems take half the time in short numbers.
-    """
-    unit = 1.0 / np.sqrt(np.diagonal(np.tensordot(task_weight, fit.hessians, 1) + fit.fixed))
-    both = unit[:, None] * unit
-    gradients, hessians, fixed = (_single(v) for v in (fit.gradients * unit, fit.hessians * both, fit.fixed * both))
-    return replace(fit, terms=lambda: (gradients, hessians), fixed=fixed), unit
-
-
-def _single(values: FloatArray) -> FloatArray:
-    short: FloatArray = values.astype(np.float32)
-    return short
-
-
-def resample(
-    fit: Fit, task_weight: FloatArray, mean: FloatArray, level: float, draws: int, rng: np.random.Generator
-) -> Resampled:
-    """Errors by the pulls of tasks, and rank sets by studentised resamples.
-
-    Every resample is measured by its own standard errors: with those of the data the sets of 20 tasks would cover .76
-    instead of .95.
-    """
-    tasks, n = fit.gradients.shape
-    small = tasks / max(tasks - 1, 1)
-    _, pulls = one_step(fit, task_weight[None])
-    pulled = centre(pulls[0] * task_weight[:, None], mean, fit.component)
-    covariance = small * pulled.T @ pulled + np.diag(_floor(fit, task_weight, small * pulled**2))
-    if tasks < 2:
-        return Resampled(covariance * np.nan, no_sets(fit.component))
-    deviations, scaled = np.empty((draws, n)), np.empty((draws, tasks, n), dtype=np.float32)
-    short, unit = in_single_precision(fit, task_weight)
-    chunk = max(1, _CHUNK_BYTES // (4 * n * n))
-    for low in range(0, draws, chunk):
-        drawn = task_weights(min(chunk, draws - low), tasks, rng)
-        part = slice(low, low + len(drawn))
-        moved, pulls = one_step(short, drawn * task_weight)
-        deviations[part] = moved * unit
-        scaled[part] = pulls * unit * (np.sqrt(small * drawn) * task_weight)[:, :, None]
-
-    def greatest(precision: FloatArray) -> FloatArray:
-        active, out = precision > 0, np.empty(draws)
-        for k in range(draws):
-            # The lower triangle of a product with itself, which is half of it.
-            out[k] = _greatest(deviations[k], linalg.blas.ssyrk(1.0, scaled[k].T).T, active)
-        return out
-
-    sets = step_down(fit.strength, precisions(covariance, fit.component), greatest, fit.component, level)
-    return Resampled(covariance, sets)
-
-
-def _floor(fit: Fit, task_weight: FloatArray, squares: FloatArray) -> FloatArray:
-    """More variance for models with few tasks.
-
-    The strength of a model with one task makes the gradient of that task 0, and its pull says that it is certain. Such
-    models get the variance of the curvature on top, times what the pulls of all others are of theirs.
-    """
-    seen = np.sum(np.einsum("tii->ti", fit.hessians) > 0, axis=0)
-    few = seen < FEW_TASKS
-    if not few.any() or few.all():
-        return np.zeros(len(seen))
-    hessian = np.einsum("t,tij->ij", task_weight, fit.hessians) + fit.fixed
-    plain = np.diagonal(np.linalg.inv(hessian))
-    ratio = float(np.median(squares.sum(axis=0)[~few] / plain[~few]))
-    return np.where(few, max(ratio, 0.0) * plain, 0.0)
-
-
-@kernel
-def _greatest(deviation, covariance, active):  # type: ignore[no-untyped-def]
-    """The greatest difference of deviations in units of its standard error, squared until the end."""
-    most = 0.0
-    for i in range(len(deviation)):
-        for j in range(i):
-            if active[i, j]:
-                spread = covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j]
-                if spread > 0.0:
-                    most = max(most, (deviation[i] - deviation[j]) ** 2 / spread)
-    return np.sqrt(most)

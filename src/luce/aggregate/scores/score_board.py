@@ -11,9 +11,10 @@ import numpy as np
 
 from luce.aggregate.board.options import Inference, sort_options
 from luce.aggregate.board.posterior import Posterior, centre, mean_weights, ranks
-from luce.aggregate.board.result import Ranked, of_posterior
+from luce.aggregate.board.result import RANKS, Ranked, of_posterior
 from luce.aggregate.board.separation import describe
-from luce.aggregate.scores.methods import FEW_TASKS, METHODS, Fit, one_step, resample
+from luce.aggregate.scores.methods import METHODS, Fit
+from luce.aggregate.scores.shuffles import FEW_TASKS, covariance_of, shuffled_sets
 from luce.aggregate.scores.table import Race, ScoreColumns, ScoreTable, open_scores, races_of, read_scores
 from luce.checks import generator, is_whole
 from luce.errors import DataError, SettingError
@@ -40,8 +41,8 @@ class ScoreBoard(Ranked):
 
     Attributes
     ----------
-    names, strength, se, rank, rank_lower, rank_upper
-        The columns of `table`, as arrays. Rank sets hold for all models at once at the level.
+    names, strength, se, rank, rank_lower, rank_upper, rank_each_lower, rank_each_upper
+        The columns of `table`, as arrays. Rank sets hold for all models at once at the level, those of each by itself.
     by_method
         Ranks by all four methods.
     separated
@@ -61,7 +62,7 @@ class ScoreBoard(Ranked):
     notes: tuple[str, ...] = ()
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
     level = of_posterior("level")
-    shown = ("strength", "se", "rank", "rank_lower", "rank_upper")
+    shown = ("strength", "se", *RANKS)
 
     def __repr__(self) -> str:
         return f"ScoreBoard({self.model}, {len(self.names)} models, {len(self.tasks)} tasks, best {self.names[0]!r})"
@@ -110,7 +111,7 @@ def score_board(
     model: str = "plackett_luce",
     *,
     level: float = 0.95,
-    resamples: int = 1000,
+    resamples: int = 499,
     random_state: int | np.random.Generator | None = 0,
     **columns: Any,
 ) -> ScoreBoard:
@@ -124,7 +125,7 @@ def score_board(
     model
         plackett_luce (a task is a race with ties), davidson (pairs within a task), borda, or z_score.
     resamples
-        How often tasks are resampled for the rank sets.
+        How often the labels of models are shuffled within the tasks for the rank sets.
     columns
         Fields of `ScoreColumns`: name, task, score, score_se, where, drop, lower (tasks where lower is better),
         tolerance (differences up to it are ties), task_weights.
@@ -151,17 +152,18 @@ def score_board(
         )
     fit = METHODS[canonical(model)](scores, races)
     main = None if fit.separation is None else fit.separation.main
-    information = np.einsum("t,tii->i", scores.weights, fit.hessians)
-    mean = mean_weights(information, fit.component, main)
+    at = fit.method.terms(fit.x, fit.method.cells.item)
+    mean = mean_weights(np.diagonal(at.hessian)[: len(scores.names)], fit.component, main)
     if canonical(model) in ("borda", "z_score"):
         mean = np.zeros_like(mean)
-    rng = generator(random_state)
-    found = resample(fit, scores.weights, mean, level, resamples, rng)
+    one = len(scores.tasks) == 1
+    covariance = covariance_of(fit, mean) * (np.nan if one else 1.0)
+    sets = shuffled_sets(fit, level, resamples, generator(random_state))
     strength = centre(fit.strength, mean, fit.component)
     # No error of a strength that only the prior keeps finite, whatever the tasks do.
     posterior = Posterior.of(
-        *(scores.names, strength, found.covariance, fit.component, level),
-        sets=found.sets,
+        *(scores.names, strength, covariance, fit.component, level),
+        sets=sets,
         unknown=None if fit.separation is None else fit.separation.outside,
     )
     order = posterior.order
@@ -172,7 +174,7 @@ def score_board(
         tasks=scores.tasks,
         n_tasks=np.isfinite(scores.scores).sum(axis=1)[order],
         by_method={name: ranks(f.strength, f.component)[order] for name, f in methods.items()},
-        influence=_influence(scores, fit, np.sqrt(np.diagonal(found.covariance))),
+        influence=_influence(scores, fit, np.sqrt(np.diagonal(covariance))),
         separated=_separated(scores, fit),
         log_likelihood=fit.log_likelihood,
         notes=(*scores.notes, *_remarks(scores, races, fit), *_disagreement(scores, methods)),
@@ -192,10 +194,10 @@ def _remarks(scores: ScoreTable, races: list[Race], fit: Fit) -> list[str]:
     if flat:
         notes.append(f"{len(flat)} tasks tell no two models apart and say nothing: {', '.join(flat[:5])}.")
     if len(scores.tasks) == 1:
-        notes.append("There is one task, and tasks are what is resampled: no errors, and every rank is possible.")
+        notes.append("There is one task, which has no scatter: no errors, and every rank is possible.")
     few = np.sum(np.isfinite(scores.scores), axis=1) < FEW_TASKS
     if few.any() and not few.all():
-        notes.append(f"{few.sum()} models have fewer than {FEW_TASKS} tasks; their errors lean on those of the others.")
+        notes.append(f"{few.sum()} models have fewer than {FEW_TASKS:g} tasks; their errors lean on the curvature.")
     if fit.component.max():
         notes.append(f"The models fall into {fit.component.max() + 1} groups without a task in common; each has ranks.")
     if fit.separation is not None:
@@ -221,18 +223,19 @@ def _disagreement(scores: ScoreTable, methods: dict[str, Fit]) -> list[str]:
 
 def _influence(scores: ScoreTable, fit: Fit, se: FloatArray) -> tuple[Influence, ...]:
     """One Newton step without each task in turn."""
-    tasks = len(scores.tasks)
+    method, tasks, n = fit.method, len(scores.tasks), len(scores.names)
     if tasks < 2:
         return ()
-    weights = scores.weights * (1.0 - np.eye(tasks))
-    # Models that only this task has stay where they are; a unit of curvature keeps the system regular.
-    left = weights @ np.einsum("tii->ti", fit.hessians)
-    gone = left <= 1e-9 * np.max(left)
+    at = method.terms(fit.x, method.cells.item)
+    whole, total = method.kept(at.hessian)[:n, :n] + fit.prior, at.bends[:, :n].sum(axis=0)
     before, rows = ranks(fit.strength, fit.component), []
-    for t, shift in enumerate(one_step(fit, weights, 1.0 * gone)[0]):
+    for t in range(tasks):
+        # Models that only this task has stay where they are; a unit of curvature keeps the system regular.
+        gone = total - at.bends[t, :n] <= 1e-9 * np.max(total)
+        shift = np.linalg.solve(whole - fit.hessian_of(t) + np.diag(1.0 * gone), at.gradients[t, :n])
         # Where one task tells everything, nothing moves without it.
-        middle = 0.0 if gone[t].all() else np.median(shift[~gone[t]])
-        moved = np.where(gone[t], 0.0, shift - middle)
+        middle = 0.0 if gone.all() else np.median(shift[~gone])
+        moved = np.where(gone, 0.0, shift - middle)
         after = fit.strength + moved
         size = float(np.max(np.abs(moved) / np.where(se > 1e-9, se, np.inf)))
         changed = int(np.sum(ranks(after, fit.component) != before))

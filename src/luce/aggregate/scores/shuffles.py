@@ -1,0 +1,144 @@
+r"""Errors of strengths from the scatter of tasks, and rank sets by shuffling the labels of models within every task.
+
+If all models are equal, the labels of those present on a task are exchangeable, whatever the task, its ties and the
+gaps. So the greatest difference that chance makes is found by shuffling the labels within every task and running the
+same function on the shuffled board. Elsewhere the level rests on studentising.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.aggregate.board.newton import inverse
+from luce.aggregate.board.posterior import RankSets, centre_covariance, no_sets, step_down
+from luce.aggregate.scores.methods import Fit, Method, Terms
+from luce.numerics.compiled import kernel
+from luce.numerics.segments import map_chunks
+from luce.types import FloatArray, IntArray
+
+FEW_TASKS = 5.0
+"""A model with so many tasks leans on the curvature by half."""
+_MOST_LEVERAGE = 0.75
+_MOST_BYTES = 1 << 28
+"""Statistics of all shuffles that are kept; beyond, they are worked out again for every round."""
+
+
+class Scatter(NamedTuple):
+    """The sandwich S, the curvature C, what the one is of the other, and how much each model leans on C."""
+
+    sandwich: FloatArray
+    curvature: FloatArray
+    ratio: float
+    tasks: FloatArray
+    """How many tell something of each model."""
+
+
+def scatter_of(method: Method, at: Terms, extra: FloatArray | float = 0.0) -> Scatter:
+    r"""$S = \sum_t u_t u_t^\top$ with $u_t = C g_t / \sqrt{1 - h_t}$, h the leverage of a task by model (HC2)."""
+    n = method.cells.models
+    null = np.pad(method.null, ((0, len(at.hessian) - n), (0, 0)))
+    matrix = method.kept(at.hessian)
+    matrix[:n, :n] += extra
+    curvature = inverse(matrix, null)
+    total = at.bends.sum(axis=0)
+    leverage = np.minimum(at.bends / np.where(total > 0.0, total, 1.0), _MOST_LEVERAGE)
+    pulls = ((at.gradients / np.sqrt(1.0 - leverage)) @ curvature)[:, :n]
+    sandwich, curvature = pulls.T @ pulls, curvature[:n, :n]
+    tasks = np.sum(at.bends[:, :n] > 0.0, axis=0)
+    usable = np.diagonal(curvature)[tasks > 0]
+    ratio = float(np.mean(np.diagonal(sandwich)[tasks > 0] / np.where(usable > 0.0, usable, 1.0)))
+    return Scatter(sandwich, curvature, ratio, tasks.astype(np.float64))
+
+
+def covariance_of(fit: Fit, mean: FloatArray) -> FloatArray:
+    r"""Of the centred strengths: S, and of models with few tasks $\rho C$ in its place by $\lambda = 5 / (5 + T)$.
+
+    The strength of a model with one task makes the gradient of that task 0, and S alone would call it certain.
+    """
+    found = scatter_of(fit.method, fit.method.terms(fit.x, fit.method.cells.item), fit.prior)
+    lean = FEW_TASKS / (FEW_TASKS + found.tasks)
+    own, curved = np.sqrt(1.0 - lean), np.sqrt(found.ratio * lean)
+    covariance = own[:, None] * found.sandwich * own + curved[:, None] * found.curvature * curved
+    return centre_covariance(covariance, mean, fit.component)
+
+
+def statistics(method: Method, item: IntArray) -> NDArray[np.float32]:
+    r"""(models, models) float32: $t_{ij} = (x_j - x_i) / \sqrt{v_{ij}}$ with these models in the rows.
+
+    $v = (1 - \lambda) \mathrm{Var}_S + \lambda \rho \mathrm{Var}_C$ with $\lambda = 5 / (5 + \min(T_i, T_j))$.
+    """
+    x = method.settle(item)
+    sandwich, curvature, ratio, tasks = scatter_of(method, method.terms(x, item))
+    out = np.zeros((len(sandwich), len(sandwich)), dtype=np.float32)
+    _studentise(x, sandwich, ratio * curvature, tasks, FEW_TASKS, out)
+    return out
+
+
+@kernel
+def _studentise(x, sandwich, curvature, tasks, few, out):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        for j in range(i):
+            lean = few / (few + min(tasks[i], tasks[j]))
+            robust = sandwich[i, i] + sandwich[j, j] - 2.0 * sandwich[i, j]
+            curved = curvature[i, i] + curvature[j, j] - 2.0 * curvature[i, j]
+            variance = (1.0 - lean) * robust + lean * curved
+            if variance > 0.0:
+                out[i, j] = (x[j] - x[i]) / np.sqrt(variance)
+                out[j, i] = -out[i, j]
+
+
+def shuffled_sets(fit: Fit, level: float, shuffles: int, rng: np.random.Generator) -> RankSets:
+    """Rank sets from the statistics of shuffled boards; one task alone has no scatter, and decides nothing."""
+    method, cells = fit.method, fit.method.cells
+    if len(cells.weights) < 2:
+        return no_sets(fit.component)
+    seeds = rng.integers(2**63, size=shuffles)
+
+    def shuffled(k: int) -> NDArray[np.float32]:
+        drawn = np.random.default_rng(seeds[k]).random(len(cells.item))
+        return statistics(method, _shuffle(cells.item, cells.offsets, drawn))
+
+    def all_of_them() -> Iterable[NDArray[np.float32]]:
+        for low in range(0, shuffles, 16):
+            chunks = [(k, k + 1) for k in range(low, min(low + 16, shuffles))]
+            yield from map_chunks(lambda _, chunk: shuffled(chunk[0]), chunks)
+
+    n = cells.models
+    drawn: list[NDArray[np.float32]] | None = list(all_of_them()) if 4 * n * n * shuffles <= _MOST_BYTES else None
+
+    def rows(active: NDArray[np.bool_]) -> FloatArray:
+        result = np.empty((n, shuffles))
+        for k, t in enumerate(drawn or all_of_them()):
+            _greatest(t, active, result[:, k])
+        return result
+
+    t = statistics(method, cells.item).astype(np.float64)
+    t[(fit.component[:, None] != fit.component) | np.eye(n, dtype=bool)] = np.nan
+    return step_down(t, rows, fit.component, level)
+
+
+@kernel
+def _shuffle(item, offsets, drawn):  # type: ignore[no-untyped-def]
+    """The models of every task in another order (Fisher and Yates)."""
+    out = item.copy()
+    for task in range(len(offsets) - 1):
+        low = offsets[task]
+        for r in range(offsets[task + 1] - 1, low, -1):
+            s = low + int(drawn[r] * (r - low + 1))
+            out[r], out[s] = out[s], out[r]
+    return out
+
+
+@kernel
+def _greatest(t, active, out):  # type: ignore[no-untyped-def]
+    """Of every model the greatest |t| of the pairs that are looked at."""
+    for i in range(len(t)):
+        most = np.float32(0.0)
+        for j in range(len(t)):
+            if active[i, j]:
+                most = max(most, abs(t[i, j]))
+        out[i] = most
