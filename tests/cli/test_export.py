@@ -59,7 +59,7 @@ def test_offset_names_and_upload_command(call, folder):
         "export", "linear.luce", "--to", "elasticsearch", "-o", "m.json", "--check", "data.txt", *more
     )
     assert code == 0
-    assert "Wrote m.json for elasticsearch" in printed
+    assert "Wrote m.json, m-features.json, m-query.json for elasticsearch" in printed
     assert "0 queries in another order" in printed
     assert "_ltr/_featureset/movies/_createmodel" in said
     assert "@m.json" in said

@@ -32,7 +32,7 @@ class _Form:
 
     def settings(self, model: Path) -> dict[str, Any]:
         """As `luce.export` takes them; a model without a name has that of its file."""
-        from luce.export.form import read_feature_names
+        from luce.export.names import read_feature_names
 
         given = self.feature_names
         return {
@@ -72,6 +72,8 @@ def export(
     rows = None if check is None else read_matching(check, ranker.feature_names_, options, ranker.schema_)
     made = export_model(ranker, target, check=rows, **settings)
     if out is None:
+        if len(made.models) > 1:
+            raise SettingError(f"{target} takes this model as {len(made.models)} files; give --out FILE.")
         print(made.content)
         for remark in made.remarks:
             report.say(remark)
@@ -95,6 +97,7 @@ def _tell(report: Report, made: Export, out: Path) -> None:
         "file": str(out),
         "target": made.target,
         "bytes": out.stat().st_size if out.is_file() else None,
+        "files": [str(path) for path in made.files(out)],
         "offset": made.offset,
         "remarks": made.remarks_on(out),
         "check": None if found is None else found._asdict(),
@@ -102,7 +105,7 @@ def _tell(report: Report, made: Export, out: Path) -> None:
     }
     for remark in machine["remarks"]:
         report.say(remark)
-    text = f"Wrote {out} for {made.target}"
+    text = f"Wrote {', '.join(machine['files'])} for {made.target}"
     if found is not None:
         text += (
             f"; on {found.rows:,} documents the largest difference from the model is {found.largest:.2g} "

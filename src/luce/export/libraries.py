@@ -9,66 +9,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from luce.export.form import Form, Linear, Trees, above, check_names, check_plain, missing_goes_left
-from luce.export.run import Request, Written, refuse
+from luce.export.engine_terms import in_order
+from luce.export.names import check_names
+from luce.export.request import Request, Written, filled_outside, refuse
 from luce.export.search_engines import tree_list
-from luce.scorers.forest import CATEGORICAL, Forest
+from luce.export.tree_nodes import above, check_plain, missing_goes_left
+from luce.form import Form, Linear, Trees
+from luce.scorers.forest import Forest
+from luce.scorers.forest_text import lightgbm_text
 
 _ALLOWED = re.compile(r'[^\s",:\[\]{}]*')
 
 
 def write_lightgbm(request: Request) -> Written:
     """A model file for `lightgbm.Booster(model_file=...)`."""
-    form = request.form
-    if not isinstance(form.single, Trees):
+    form = in_order(request.form, "LightGBM's text")
+    names, part = form.names, form.parts[0]
+    if not isinstance(part, Trees):
         refuse(form, "LightGBM's text", "it takes trees; the rest goes to onnx or python")
-    names = form.names
     check_names(names, "LightGBM", _ALLOWED, 'blanks and ",:[]{} are not allowed')
-    forest = form.single.forest
-    head = {
-        "version": "v4",
-        "num_class": 1,
-        "num_tree_per_iteration": 1,
-        "label_index": 0,
-        "max_feature_idx": len(names) - 1,
-        "objective": "custom",
-        "feature_names": " ".join(names),
-        "feature_infos": " ".join(["[-inf:inf]"] * len(names)),
-    }
-    lines = ["tree", *(f"{key}={value}" for key, value in head.items()), ""]
-    for tree in range(forest.n_trees):
-        lines += [f"Tree={tree}", *_tree(forest, tree), "", ""]
-    lines += ["end of trees", "", "parameters:", "end of parameters", "", "pandas_categorical:null", ""]
-    return Written("\n".join(lines), ["Load: lightgbm.Booster(model_file=FILE).predict(X)"])
-
-
-def _tree(forest: Forest, tree: int) -> list[str]:
-    nodes = slice(int(forest.nodes[tree]), int(forest.nodes[tree + 1]))
-    leaves = forest.value[forest.leaves[tree] : forest.leaves[tree + 1]]
-    kind, threshold = forest.kind[nodes], forest.threshold[nodes].copy()
-    categorical = np.flatnonzero(kind & CATEGORICAL)
-    sets = threshold[categorical].astype(np.int64)
-    threshold[categorical] = np.arange(len(categorical))  # a set of its own for every node of this tree
-    fields = {"num_leaves": len(leaves), "num_cat": len(categorical)}
-    if len(kind):
-        bits = [forest.bits[forest.sets[s] : forest.sets[s + 1]] for s in sets]
-        fields |= {
-            "split_feature": _joined(forest.feature[nodes]),
-            "split_gain": _joined(forest.gain[nodes]),
-            "threshold": _joined(threshold),
-            "decision_type": _joined(kind),
-            "left_child": _joined(forest.left[nodes]),
-            "right_child": _joined(forest.right[nodes]),
-        }
-        if bits:
-            fields["cat_boundaries"] = _joined(np.cumsum([0, *map(len, bits)]))
-            fields["cat_threshold"] = _joined(np.concatenate(bits))
-    fields |= {"leaf_value": _joined(leaves), "is_linear": 0, "shrinkage": 1}
-    return [f"{key}={value}" for key, value in fields.items()]
-
-
-def _joined(values: NDArray[Any]) -> Any:
-    return " ".join(map(repr, values.tolist()))
+    remarks = [*filled_outside(request.form), "Load: lightgbm.Booster(model_file=FILE).predict(X)"]
+    return Written([lightgbm_text(part.forest, names)], remarks)
 
 
 _VERSION = (2, 1, 0)
@@ -78,28 +39,29 @@ _ALLOWED_XGBOOST = re.compile(r"[^\[\]<]*")
 
 def write_xgboost(request: Request) -> Written:
     """A model file for `xgboost.Booster(model_file=...)`: `gbtree` for trees, `gblinear` for linear models."""
-    form = request.form
+    form = in_order(request.form, "XGBoost")
     check_names(form.names, "XGBoost", _ALLOWED_XGBOOST, "'[', ']' and '<' are not allowed")
-    part = form.single
+    part = form.parts[0]
     if isinstance(part, Trees):
         check_plain(part.forest, form.names, "XGBoost JSON")
         booster = _gbtree(part.forest, len(form.names))
-    elif isinstance(part, Linear):
+    else:
+        assert isinstance(part, Linear)
         weights = [*part.weights.astype(np.float32).astype(float).tolist(), float(np.float32(part.intercept))]
         booster = {"model": {"weights": weights}, "name": "gblinear"}
-    else:
-        refuse(form, "XGBoost", "it takes linear models and trees; networks go to solr, onnx or python")
     remark = "Load: xgboost.Booster(model_file=FILE).predict(xgboost.DMatrix(X, feature_names=NAMES))"
-    return Written(json.dumps(_learner(form, booster), allow_nan=False) + "\n", [remark])
+    content = json.dumps(_learner(form, booster), allow_nan=False) + "\n"
+    return Written([content], [*filled_outside(request.form), remark])
 
 
 def write_dump(request: Request) -> Written:
     """The trees as `get_dump(dump_format="json")` lists them: the `definition` of Elasticsearch's xgboost+json."""
-    form = request.form
-    if not isinstance(form.single, Trees):
+    form = in_order(request.form, "XGBoost's dump of trees")
+    part = form.parts[0]
+    if not isinstance(part, Trees):
         refuse(form, "XGBoost's dump of trees", "linear models go to xgboost-json, networks to onnx")
-    trees = tree_list(form.single, form.names, "XGBoost's dump")
-    return Written(json.dumps(trees, allow_nan=False) + "\n")
+    trees = tree_list(part, form.names, "XGBoost's dump")
+    return Written([json.dumps(trees, allow_nan=False) + "\n"], filled_outside(request.form))
 
 
 def _learner(form: Form, booster: dict[str, Any]) -> dict[str, Any]:

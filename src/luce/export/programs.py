@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.errors import MissingExtraError
-from luce.export.form import Form, Linear, Network, Part, SecondOrder, Trees, at_most, check_plain, missing_goes_left
-from luce.export.run import Request, Written, refuse
+from luce.export.engine_terms import without_sets
+from luce.export.request import Request, Written, refuse
+from luce.export.tree_nodes import at_most, check_plain, missing_goes_left
+from luce.form import Column, Form, Linear, Network, Part, SecondOrder, Trees, raw_columns
 from luce.scorers.forest import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, MISSING_ZERO, Forest
 
 _OPSETS = {"": 17, "ai.onnx.ml": 3}
@@ -25,9 +29,13 @@ def write_onnx(request: Request) -> Written:
         raise MissingExtraError("Export to ONNX", "onnx") from error
     form = request.form
     graph = _Graph(helper)
-    for i, part in enumerate(form.parts):
-        _add(graph, part, form, f"part{i}")
-    outputs = [f"part{i}" for i in range(len(form.parts))]
+    matrices: dict[tuple[Column, ...], str] = {raw_columns(len(form.names)): "features"}
+    outputs = []
+    for i, term in enumerate(map(without_sets, form.terms)):
+        if term.columns not in matrices:
+            matrices[term.columns] = _columns(graph, term.columns, f"columns{i}")
+        graph.sees = matrices[term.columns]
+        outputs.append(_add(graph, term.part, form, f"part{i}"))
     graph.node("Sum", outputs, "scores")
     made = helper.make_graph(
         graph.nodes,
@@ -38,10 +46,13 @@ def write_onnx(request: Request) -> Written:
     )
     opsets = [helper.make_opsetid(domain, version) for domain, version in _OPSETS.items()]
     model = helper.make_model(made, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="luce")
-    helper.set_model_props(model, {"feature_names": "\n".join(form.names)})
+    told = {"feature_names": "\n".join(form.names)}
+    if form.categories:
+        told["categories"] = json.dumps({form.names[j]: names for j, names in form.categories.items()})
+    helper.set_model_props(model, told)
     checker.check_model(model)
     remark = "Run: onnxruntime.InferenceSession(FILE).run(None, {'features': X})[0][:, 0], X float32"
-    return Written(model.SerializeToString(), [remark])
+    return Written([model.SerializeToString()], [remark])
 
 
 class _Graph:
@@ -49,6 +60,8 @@ class _Graph:
 
     def __init__(self, helper: Any) -> None:
         self._helper = helper
+        self.sees = "features"
+        """The matrix that the part sees which is being added."""
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
@@ -63,9 +76,46 @@ class _Graph:
         return name
 
 
-def _add(graph: _Graph, part: Part, form: Form, name: str) -> None:
+def _columns(graph: _Graph, columns: tuple[Column, ...], name: str) -> str:
+    """What stands for gaps and categories, beside each other; columns of one kind are made at once."""
+    from onnx import TensorProto
+
+    pieces = []
+    for i, (kind, run) in enumerate(groupby(columns, lambda c: (c.gap, c.feature if c.codes is not None else -1))):
+        listed, here = list(run), f"{name}.{i}"
+        places = graph.constant(f"{here}.at", [c.feature for c in listed][: 1 if kind[1] >= 0 else None], np.int64)
+        x = graph.node("Gather", ["features", places], f"{here}.x", axis=1)
+        missing = graph.node("IsNaN", [x], f"{here}.missing")
+        if kind[1] >= 0:
+            pieces.append(_members(graph, [c.codes or frozenset() for c in listed], x, missing, here))
+        elif kind[0]:
+            pieces.append(graph.node("Cast", [missing], f"{here}.gap", to=TensorProto.FLOAT))
+        else:
+            fills = graph.constant(f"{here}.fill", [np.nan if c.fill is None else c.fill for c in listed])
+            pieces.append(graph.node("Where", [missing, fills, x], f"{here}.filled"))
+    return graph.node("Concat", pieces, name, axis=1)
+
+
+def _members(graph: _Graph, sets: list[frozenset[int]], x: str, missing: str, here: str) -> str:
+    """Whether a code is in each of these sets, by a table with a row a code, one before the first and one after all."""
+    from onnx import TensorProto
+
+    most = max((max(codes, default=0) for codes in sets), default=0) + 1
+    table = np.zeros((most + 2, len(sets)))
+    for k, codes in enumerate(sets):
+        table[[code + 1 for code in codes], k] = 1
+    known = graph.node("Where", [missing, graph.constant(f"{here}.none", -1.0), x], f"{here}.known")
+    ends = [graph.constant(f"{here}.low", -1.0), graph.constant(f"{here}.high", float(most))]
+    cut = graph.node("Clip", [known, *ends], f"{here}.cut")
+    whole = graph.node("Cast", [cut], f"{here}.code", to=TensorProto.INT64)
+    place = graph.node("Add", [whole, graph.constant(f"{here}.one", [1], np.int64)], f"{here}.row")
+    flat = graph.node("Squeeze", [place, graph.constant(f"{here}.axis", [1], np.int64)], f"{here}.flat")
+    return graph.node("Gather", [graph.constant(f"{here}.table", table), flat], f"{here}.in", axis=0)
+
+
+def _add(graph: _Graph, part: Part, form: Form, name: str) -> str:
     if isinstance(part, Linear):
-        product = graph.node("MatMul", ["features", graph.constant(f"{name}.w", part.weights[:, None])], f"{name}.xw")
+        product = graph.node("MatMul", [graph.sees, graph.constant(f"{name}.w", part.weights[:, None])], f"{name}.xw")
         graph.node("Add", [product, graph.constant(f"{name}.b", [part.intercept])], name)
     elif isinstance(part, SecondOrder):
         _second_order(graph, part, name)
@@ -74,11 +124,12 @@ def _add(graph: _Graph, part: Part, form: Form, name: str) -> None:
         _trees(graph, part.forest, name)
     else:
         _network(graph, part, form, name)
+    return name
 
 
 def _second_order(graph: _Graph, part: SecondOrder, name: str) -> None:
     products = part.products
-    centred = graph.node("Sub", ["features", graph.constant(f"{name}.mean", products.mean)], f"{name}.centred")
+    centred = graph.node("Sub", [graph.sees, graph.constant(f"{name}.mean", products.mean)], f"{name}.centred")
     z = graph.node("Mul", [centred, graph.constant(f"{name}.scale", products.inverse_sd)], f"{name}.z")
     sides = [
         graph.node("Gather", [z, graph.constant(f"{name}.{side}", getattr(products, side), np.int64)],
@@ -92,7 +143,7 @@ def _second_order(graph: _Graph, part: SecondOrder, name: str) -> None:
 
 
 def _network(graph: _Graph, part: Network, form: Form, name: str) -> None:
-    value = "features"
+    value = graph.sees
     for i, layer in enumerate(part.layers):
         here = f"{name}.{i}"
         weights, bias = graph.constant(f"{here}.w", layer.weights), graph.constant(f"{here}.b", layer.bias)
@@ -141,7 +192,7 @@ def _trees(graph: _Graph, forest: Forest, name: str) -> None:
         "target_weights": forest.value.astype(np.float32).astype(float).tolist(),
     }
     graph.node(
-        "TreeEnsembleRegressor", ["features"], name, domain="ai.onnx.ml", n_targets=1, aggregate_function="SUM",
+        "TreeEnsembleRegressor", [graph.sees], name, domain="ai.onnx.ml", n_targets=1, aggregate_function="SUM",
         post_transform="NONE", **attributes,
     )  # fmt: skip
 
@@ -162,14 +213,14 @@ _HEAD = '''"""A ranking model: score(features) is one number a document, higher 
 import math
 from array import array
 
-FEATURES = {names}
-MISSING_ALLOWED = {missing}
+{constants}
 
 
 def score(features):
-    """Score one document: a sequence of numbers in the order of FEATURES, or a dict from names to numbers.
+    """Score one document: a sequence of values in the order of FEATURES, or a dict from names to values.
 
-    None and NaN mean missing, and so does a name that a dict leaves out.
+    None and NaN mean missing, and so does a name that a dict leaves out. A category is given by its name, as in
+    CATEGORIES, or by its number there.
     """
     row = _row(features)
     return sum(part(row) for part in PARTS)
@@ -183,14 +234,44 @@ def _row(features):
         features = [features.get(name) for name in FEATURES]
     if len(features) != len(FEATURES):
         raise ValueError("%d features are needed, and %d were given" % (len(FEATURES), len(features)))
-    row = array("f", [math.nan if x is None else x for x in features])  # the model was trained on float32
+    numbers = [_number(i, x) for i, x in enumerate(features)]
+    row = array("f", numbers)  # the model was trained on float32
     for name, x in zip(FEATURES, row):
         if math.isinf(x):
             raise ValueError("feature %s is infinite" % name)
         if x != x and not MISSING_ALLOWED:
             raise ValueError("feature %s is missing, which this model does not allow" % name)
     return row
+
+
+def _number(i, x):
+    if x is None:
+        return math.nan
+    if isinstance(x, str):
+        names = CATEGORIES.get(FEATURES[i])
+        if names is None:
+            raise ValueError("feature %s is a text and must be a number" % FEATURES[i])
+        return names.index(x) if x in names else len(names)  # one that training did not see
+    return x
 '''
+
+_COLUMNS = """
+
+# A column is (feature, what stands for a gap), or (feature, None) for a gap itself as 0 or 1, or (feature, a set): 1
+# where it is one of these categories, else 0.
+
+
+def _columns(columns, row):
+    return [_column(row[feature], what) for feature, what in columns]
+
+
+def _column(x, what):
+    if what is None:
+        return 1.0 if x != x else 0.0
+    if isinstance(what, frozenset):
+        return 1.0 if x > -1.0 and int(x) in what else 0.0
+    return what if x != x else x
+"""
 
 _TREES = """
 
@@ -249,15 +330,21 @@ def write_python(request: Request) -> Written:
     form = request.form
     functions: dict[str, str] = {}
     data, calls = [], []
-    for i, part in enumerate(form.parts):
-        function, code, arguments = _part(part, form)
+    for i, term in enumerate(form.terms):
+        function, code, arguments = _part(term.part, form)
         functions[function] = code
         data.append(f"_PART{i} = {arguments}\n")
-        calls.append(f"lambda row: {function}(*_PART{i}, row)")
-    missing = all(isinstance(part, Trees) for part in form.parts)
-    head = _HEAD.replace("{missing}", str(missing)).replace("{names}", _tuple(form.names))  # names may hold braces
+        row = "row"
+        if term.columns != raw_columns(len(form.names)):
+            functions["_columns"] = _COLUMNS
+            data.append(f"_COLUMNS{i} = [{', '.join(map(_column, term.columns))}]\n")
+            row = f"_columns(_COLUMNS{i}, row)"
+        calls.append(f"lambda row: {function}(*_PART{i}, {row})")
+    names = {form.names[j]: list(named) for j, named in form.categories.items()}
+    constants = f"FEATURES = {_tuple(form.names)}\nCATEGORIES = {names!r}\nMISSING_ALLOWED = {form.takes_gaps}"
+    head = _HEAD.replace("{constants}", constants)
     content = head + "".join(functions.values()) + "\n\n" + "".join(data) + f"PARTS = ({', '.join(calls)},)\n"
-    return Written(content, ["Use: score([...]) or score({name: value, ...}) of FILE"])
+    return Written([content], ["Use: score([...]) or score({name: value, ...}) of FILE"])
 
 
 def _part(part: Part, form: Form) -> tuple[str, str, str]:
@@ -273,6 +360,13 @@ def _part(part: Part, form: Form) -> tuple[str, str, str]:
         vectors = [products.mean.tolist(), products.inverse_sd.tolist(), part.weights.tolist(), pairs]
         return "_second_order", _SECOND_ORDER, f"({', '.join(map(repr, vectors))}, {float(part.intercept)!r})"
     return "_network", _NETWORK, f"([{', '.join(_layer(layer, form) for layer in part.layers)}],)"
+
+
+def _column(column: Column) -> str:
+    if column.codes is not None:
+        return f"({column.feature}, frozenset({sorted(column.codes)!r}))"
+    fill = "math.nan" if column.fill is None else repr(column.fill)
+    return f"({column.feature}, {'None' if column.gap else fill})"
 
 
 def _layer(layer: Any, form: Form) -> str:
@@ -294,10 +388,7 @@ def _node(forest: Forest, i: int) -> str:
     kind = int(forest.kind[i])
     threshold = repr(float(forest.threshold[i]))
     if kind & CATEGORICAL:
-        s = int(forest.threshold[i])
-        words = forest.bits[forest.sets[s] : forest.sets[s + 1]]
-        inside = np.flatnonzero(np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little"))
-        threshold = f"frozenset({inside.tolist()!r})"
+        threshold = f"frozenset({forest.codes(i)!r})"
     missing = _missing(kind)
     return f"({int(forest.feature[i])}, {threshold}, {int(forest.left[i])}, {int(forest.right[i])}, {missing})"
 

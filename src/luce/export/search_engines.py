@@ -9,52 +9,85 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import SettingError
-from luce.export.form import (
-    Form,
-    Network,
+from luce.export.engine_terms import engine_columns, in_order, weighted
+from luce.export.feature_sets import elasticsearch_features, solr_features
+from luce.export.names import check_name, check_names
+from luce.export.request import Request, Written, filled_outside, refuse
+from luce.export.tree_nodes import (
     Split,
-    Trees,
     above,
     at_most,
-    check_name,
-    check_names,
     check_plain,
     missing_goes_left,
     missing_is_zero,
     nested,
     number,
 )
-from luce.export.linear_terms import Terms, linear_terms, weighted
-from luce.export.run import Request, Written, refuse
+from luce.form import Column, Form, Linear, Network, Term, Trees
 
 _OWN_MISSING = (
     "The trees send missing values another way than 0: a version of the plugin that takes 0 for a feature which does "
     "not match, instead of following `missing`, scores such documents otherwise."
 )
+_DOCUMENTS = 100
+"""Of the first stage that the query file reranks."""
+
+
+def _remarks(form: Form, columns: dict[str, Column], queries: Any) -> list[str]:
+    """What the set or store must hold beside stored fields, and where a gap is seen otherwise than by the model."""
+    made = [name for name, column in columns.items() if not column.plain]
+    found = []
+    if made:
+        shown = ", ".join(made[:3]) + (", ..." if len(made) > 3 else "")
+        found.append(f"{len(made)} features are made of others ({shown}); FILE-features says how.")
+    filled = [name for name, column in columns.items() if column.plain and column.fill is not None]
+    if filled:
+        found.append(
+            f"{len(filled)} features fill a gap with the median of training (FILE-features), for trees too where "
+            "training had no gaps."
+        )
+    fields = sum(column.plain and form.names[column.feature] not in queries for column in columns.values())
+    found.append(
+        f"FILE-features takes {fields} features from stored fields of their names; change what comes from elsewhere."
+    )
+    return found
+
+
+def _facts(columns: dict[str, Column]) -> dict[str, Any]:
+    made = [name for name, column in columns.items() if not column.plain]
+    return {"extra_features": made} if made else {}
 
 
 def write_elasticsearch(request: Request, target: str = "Elasticsearch") -> Written:
-    """A model of type `model/linear` with normalizers, or `model/xgboost+json`."""
+    """Models `model/linear` with normalizers or `model/xgboost+json`, their features, and the query to add them."""
     form = request.form
     check_name("model name", request.name)
     feature_set = check_name("feature set", request.store or "FEATURE_SET")
-    terms = linear_terms(form)
-    if terms is not None:
-        model, remarks = _linear(terms, request.folded, target)
-    elif isinstance(form.single, Trees):
-        check_names(form.names, target)
-        definition = {"objective": "rank:ndcg", "splits": tree_list(form.single, form.names, target)}
-        model = {"type": "model/xgboost+json", "definition": json.dumps(definition, allow_nan=False)}
-        remarks = [] if missing_is_zero(form.single.forest) else [_OWN_MISSING]
-    else:
-        refuse(form, target, "it takes linear models and trees; networks go to solr, onnx or python")
-    body = {"model": {"name": request.name, "model": model}}
-    remarks.append(
-        f"Upload: curl -X POST 'http://localhost:9200/_ltr/_featureset/{feature_set}/_createmodel' "
-        "-H 'Content-Type: application/json' --data-binary @FILE"
-    )
-    facts = {"type": model["type"]} | ({"extra_features": _expressions(terms)} if terms and terms.products else {})
-    return Written(json.dumps(body, allow_nan=False) + "\n", remarks, facts, terms.products if terms else {})
+    columns = engine_columns(form)
+    check_names(list(columns), target)
+    names = {column: name for name, column in columns.items()}
+    models: list[dict[str, Any]] = []
+    remarks: list[str] = []
+    for i, term in enumerate(form.terms):
+        model, said = _elasticsearch(term, [names[c] for c in term.columns], request.folded, target, form)
+        name = request.name if i == 0 else f"{request.name}-{i + 1}"
+        models.append({"model": {"name": name, "model": model}})
+        remarks += said
+    remarks += _remarks(form, columns, request.queries)
+    host = "http://localhost:9200/_ltr/_featureset/"
+    how = "-H 'Content-Type: application/json' --data-binary"
+    remarks.append(f"Features: curl -X POST '{host}{feature_set}' {how} @FILE-features")
+    remarks += [
+        f"Upload: curl -X POST '{host}{feature_set}/_createmodel' {how} @FILE{f'-{i + 1}' if i else ''}"
+        for i in range(len(models))
+    ]
+    features = {"featureset": {"features": elasticsearch_features(form, columns, request.queries)}}
+    asked = [{"sltr": {"model": model["model"]["name"], "params": {}}} for model in models]
+    rescore = {"query_weight": 0, "rescore_query_weight": 1, "rescore_query": {"bool": {"should": asked}}}
+    query = {"rescore": {"window_size": _DOCUMENTS, "query": rescore}}
+    facts = {"type": models[0]["model"]["model"]["type"], **_facts(columns)}
+    beside = {"-features": _json(features), "-query": _json(query)}
+    return Written([_json(model) for model in models], remarks, facts, columns, beside)
 
 
 def opensearch(request: Request) -> Written:
@@ -62,30 +95,28 @@ def opensearch(request: Request) -> Written:
     return write_elasticsearch(request, "OpenSearch")
 
 
-def _linear(terms: Terms, folded: bool, target: str) -> tuple[dict[str, Any], list[str]]:
-    check_names(terms.names, target)
-    found = weighted(terms, folded, "the set", f"a derived_expression in {target}")
-    normalizers = {
-        name: {"standard": {"mean": mean, "standard_deviation": deviation}}
-        for name, (mean, deviation) in found.normalizers.items()
-    }
-    model: dict[str, Any] = {"type": "model/linear", "definition": json.dumps(found.weights, allow_nan=False)}
-    return model if folded else {**model, "feature_normalizers": normalizers}, found.remarks
+def _json(content: Any) -> str:
+    return json.dumps(content, allow_nan=False) + "\n"
 
 
-def _expressions(terms: Terms) -> list[dict[str, Any]]:
-    """The products that the feature set needs; where the names are identifiers, as features that compute them."""
-    found: list[dict[str, Any]] = []
-    for name, (left, right) in terms.products.items():
-        derived = {"template_language": "derived_expression", "template": f"{left} * {right}"}
-        found.append(
-            {
-                "name": name,
-                "product": [left, right],
-                **(derived if left.isidentifier() and right.isidentifier() else {}),
-            }
-        )
-    return found
+def _elasticsearch(
+    term: Term, names: list[str], folded: bool, target: str, form: Form
+) -> tuple[dict[str, Any], list[str]]:
+    part = term.part
+    if isinstance(part, Linear):
+        found = weighted(names, part, folded)
+        normalizers = {
+            name: {"standard": {"mean": mean, "standard_deviation": deviation}}
+            for name, (mean, deviation) in found.normalizers.items()
+        }
+        model: dict[str, Any] = {"type": "model/linear", "definition": json.dumps(found.weights, allow_nan=False)}
+        return model if folded else {**model, "feature_normalizers": normalizers}, found.remarks
+    if not isinstance(part, Trees):
+        refuse(form, target, "it takes linear models and trees; networks go to solr, onnx or python")
+    definition = {"objective": "rank:ndcg", "splits": tree_list(part, tuple(names), target)}
+    model = {"type": "model/xgboost+json", "definition": json.dumps(definition, allow_nan=False)}
+    own = not missing_is_zero(part.forest) and not all(column.never_missing for column in term.columns)
+    return model, [_OWN_MISSING] if own else []
 
 
 def tree_list(part: Trees, names: tuple[str, ...], target: str) -> list[Any]:
@@ -119,34 +150,40 @@ _ACTIVATIONS = {"identity": "identity", "relu": "relu", "leaky_relu": "leakyrelu
 
 
 def write_solr(request: Request) -> Written:
-    """A `LinearModel` with normalizers, a `MultipleAdditiveTreesModel` or a `NeuralNetworkModel`."""
+    """A `LinearModel` with normalizers, a `MultipleAdditiveTreesModel` or a `NeuralNetworkModel`, and its features."""
     form = request.form
-    terms = linear_terms(form)
-    check_names(form.names if terms is None else terms.names, "Solr")
-    if terms is not None:
-        model, remarks = _linear_solr(terms, request.folded)
-    elif isinstance(form.single, Trees):
-        model, remarks = _trees(form.single, form)
-    elif isinstance(form.single, Network):
-        model, remarks = _network(form.single, form), []
-    else:
-        refuse(form, "Solr", "it takes linear models, trees and networks")
+    if len(form.terms) > 1:
+        raise SettingError(
+            f"The model is {form.kind}, and Solr reranks by one model; blend trees alone, as by "
+            "luce.model('auto', members=['regression', 'lambdarank']) (--trainer-setting "
+            "members=regression,lambdarank), or export to elasticsearch, onnx or python."
+        )
+    columns = engine_columns(form)
+    check_names(list(columns), "Solr")
+    names = {column: name for name, column in columns.items()}
+    (term,) = form.terms
+    model, remarks = _solr_model(term, [names[c] for c in term.columns], request.folded, form)
     head = {"class": _CLASS + model.pop("class"), "name": check_name("model name", request.name)}
     if request.store:
         head["store"] = check_name("feature store", request.store)
-    remarks.append(
-        "Upload: curl -X PUT 'http://localhost:8983/solr/COLLECTION/schema/model-store' "
-        "-H 'Content-Type: application/json' --data-binary @FILE"
-    )
-    facts: dict[str, Any] = {"class": head["class"]}
-    if terms is not None and terms.products:
-        facts["extra_features"] = {name: f"{a} * {b}" for name, (a, b) in terms.products.items()}
-    products = {} if terms is None else terms.products
-    return Written(json.dumps(head | model, allow_nan=False) + "\n", remarks, facts, products)
+    remarks += _remarks(form, columns, request.queries)
+    host = "http://localhost:8983/solr/COLLECTION/schema/"
+    how = "-H 'Content-Type: application/json' --data-binary"
+    remarks.append(f"Features: curl -X PUT '{host}feature-store' {how} @FILE-features")
+    remarks.append(f"Upload: curl -X PUT '{host}model-store' {how} @FILE")
+    query = {"params": {"rq": f"{{!ltr model={request.name} reRankDocs={_DOCUMENTS}}}", "fl": "id,score"}}
+    features = solr_features(form, columns, request.queries, request.store)
+    beside = {"-features": _json(features), "-query": _json(query)}
+    return Written([_json(head | model)], remarks, {"class": head["class"], **_facts(columns)}, columns, beside)
 
 
-def _linear_solr(terms: Terms, folded: bool) -> tuple[dict[str, Any], list[str]]:
-    found = weighted(terms, folded, "the store", "a SolrFeature with a function query")
+def _solr_model(term: Term, names: list[str], folded: bool, form: Form) -> tuple[dict[str, Any], list[str]]:
+    if isinstance(term.part, Trees):
+        return _trees(term, names)
+    if isinstance(term.part, Network):
+        return _network(term.part, names, form), []
+    assert isinstance(term.part, Linear)
+    found = weighted(names, term.part, folded)
     features: list[dict[str, Any]] = [{"name": name} for name in found.weights]
     for feature, (mean, deviation) in zip(features, found.normalizers.values(), strict=not folded):
         params = {"avg": repr(mean), "std": repr(deviation)}
@@ -176,30 +213,30 @@ def slackened(threshold: NDArray[Any]) -> NDArray[np.float32]:
     return best
 
 
-def _trees(part: Trees, form: Form) -> tuple[dict[str, Any], list[str]]:
-    forest = part.forest
-    check_plain(forest, form.names, "Solr")
+def _trees(term: Term, names: list[str]) -> tuple[dict[str, Any], list[str]]:
+    assert isinstance(term.part, Trees)
+    forest = term.part.forest
+    check_plain(forest, tuple(names), "Solr")
     features = forest.feature.tolist()
     written = slackened(forest.threshold)
     thresholds, to_left = written.astype(float).tolist(), missing_goes_left(forest).tolist()
-    own_missing = not missing_is_zero(forest)
+    own_missing = not missing_is_zero(forest) and not all(column.never_missing for column in term.columns)
 
     def leaf(_: int, value: float) -> dict[str, Any]:
         return {"value": repr(number(value))}
 
     def split(s: Split) -> dict[str, Any]:
-        node: dict[str, Any] = {"feature": form.names[features[s.position]], "threshold": repr(thresholds[s.position])}
+        node: dict[str, Any] = {"feature": names[features[s.position]], "threshold": repr(thresholds[s.position])}
         missing = {"missing": "left" if to_left[s.position] else "right"} if own_missing else {}
         return {**node, **missing, "left": s.left, "right": s.right}
 
     trees = [{"weight": "1", "root": nested(forest, tree, split, leaf, "Solr")} for tree in range(forest.n_trees)]
-    used = sorted(set(features))
-    names = [{"name": form.names[i]} for i in used] or [{"name": form.names[0]}]
+    listed = [{"name": name} for name in names]
     params = {"isNullSameAsZero": False, "trees": trees} if own_missing else {"trees": trees}
     remarks = _about_slack(at_most(forest.threshold), written + _SLACK)
     if own_missing:
         remarks.append("Missing values have a way of their own: Solr 9.2 or later, features with defaultValue NaN.")
-    return {"class": "MultipleAdditiveTreesModel", "features": names, "params": params}, remarks
+    return {"class": "MultipleAdditiveTreesModel", "features": listed, "params": params}, remarks
 
 
 def _about_slack(wanted: NDArray[np.float32], asked: NDArray[np.float32]) -> list[str]:
@@ -213,7 +250,7 @@ def _about_slack(wanted: NDArray[np.float32], asked: NDArray[np.float32]) -> lis
     ]
 
 
-def _network(part: Network, form: Form) -> dict[str, Any]:
+def _network(part: Network, names: list[str], form: Form) -> dict[str, Any]:
     for layer in part.layers:
         if layer.activation not in _ACTIVATIONS:
             refuse(form, "Solr", f"it has no activation {layer.activation!r}, only {', '.join(_ACTIVATIONS)}")
@@ -225,34 +262,35 @@ def _network(part: Network, form: Form) -> dict[str, Any]:
         }
         for layer in part.layers
     ]
-    names = [{"name": name} for name in form.names]
-    return {"class": "NeuralNetworkModel", "features": names, "params": {"layers": layers}}
+    listed = [{"name": name} for name in names]
+    return {"class": "NeuralNetworkModel", "features": listed, "params": {"layers": layers}}
 
 
 def write_ranklib(request: Request) -> Written:
     """`## Linear Regression` with its bias, or `## LambdaMART`; features by their number, from 1."""
-    form = request.form
+    form = in_order(request.form, "RankLib's text", expand=True)
+    (term,) = form.terms
     remarks = ["RankLib knows features by number: feature i of the data (or of the feature set) is the i-th here."]
-    terms = linear_terms(form)
-    if terms is not None:
-        weights = [f"{i}:{w!r}" for i, w in enumerate(terms.linear.weights.tolist(), 1)]
-        if terms.products:
-            last = len(form.names)
-            remarks.append(
-                f"Features {last + 1} to {last + len(terms.products)} are products of features, in the order that "
-                "--json lists; add them to the data."
-            )
-        facts = {"extra_features": [f"{a} * {b}" for a, b in terms.products.values()]} if terms.products else {}
-        line = " ".join([f"0:{terms.linear.intercept!r}", *weights])
-        return Written(f"## Linear Regression\n## Lambda = 1.0E-10\n{line}\n", remarks, facts, terms.products)
-    if not isinstance(form.single, Trees):
-        refuse(form, "RankLib's text", "it takes linear models and trees; networks go to solr, onnx or python")
-    return Written(_ensemble(form.single, form, request.ignore_missing), remarks)
+    columns = engine_columns(form)
+    made = len(columns) - len(form.names)
+    if made:
+        remarks.append(
+            f"Features {len(form.names) + 1} to {len(columns)} are made of others, in the order that --json lists; add "
+            "them to the data."
+        )
+    if isinstance(term.part, Linear):
+        weights = [f"{i}:{w!r}" for i, w in enumerate(term.part.weights.tolist(), 1)]
+        line = " ".join([f"0:{term.part.intercept!r}", *weights])
+        text = f"## Linear Regression\n## Lambda = 1.0E-10\n{line}\n"
+    else:
+        assert isinstance(term.part, Trees)
+        text = _ensemble(term.part, tuple(columns), request.ignore_missing)
+    return Written([text], [*remarks, *filled_outside(request.form)], _facts(columns), columns)
 
 
-def _ensemble(part: Trees, form: Form, ignore_missing: bool) -> str:
+def _ensemble(part: Trees, names: tuple[str, ...], ignore_missing: bool) -> str:
     forest = part.forest
-    check_plain(forest, form.names, "RankLib")
+    check_plain(forest, names, "RankLib")
     if not ignore_missing and not missing_is_zero(forest):
         raise SettingError(
             "The trees send missing values another way than 0, and RankLib takes a missing value for 0; "

@@ -47,6 +47,8 @@ class Forest:
     value: FloatArray = field(metadata={"dtype": np.float64})
     sets: IntArray = field(metadata={"dtype": np.int64})
     bits: NDArray[np.uint32] = field(metadata={"dtype": np.uint32})
+    count: IntArray = field(default_factory=lambda: np.zeros(0, np.int64), metadata={"dtype": np.int64})
+    """Training documents in every leaf; empty where they are not known."""
 
     @classmethod
     def empty(cls) -> Forest:
@@ -60,7 +62,8 @@ class Forest:
     @classmethod
     def constant(cls, value: float) -> Forest:
         """One tree of one leaf."""
-        leaf = {"nodes": np.zeros(2, np.int64), "leaves": np.array([0, 1]), "value": np.array([value])}
+        ends = {"nodes": np.zeros(2, np.int64), "leaves": np.array([0, 1])}
+        leaf = {**ends, "value": np.array([value]), "count": np.ones(1, np.int64)}
         return replace(cls.empty(), **leaf)
 
     @property
@@ -84,12 +87,14 @@ class Forest:
         whole: dict[str, Any] = {name: np.concatenate(columns) for name, columns in parts.items()}
         for name in filter(_is_boundary, whole):
             whole[name] = _boundaries(whole[name])
+        if len(whole["count"]) < len(whole["value"]):
+            whole["count"] = np.zeros(0, np.int64)  # those of some trees say nothing of all
         return cls(**whole)
 
     def first(self, n_trees: int) -> Forest:
         """The first trees only; category sets that they do not use stay."""
         node, leaf = int(self.nodes[n_trees]), int(self.leaves[n_trees])
-        cut: dict[str, Any] = {"nodes": n_trees + 1, "leaves": n_trees + 1, "value": leaf}
+        cut: dict[str, Any] = {"nodes": n_trees + 1, "leaves": n_trees + 1, "value": leaf, "count": leaf}
         cut |= dict.fromkeys(("feature", "threshold", "left", "right", "kind", "gain"), node)
         return Forest(**{name: getattr(self, name)[: cut.get(name)] for name in _DTYPES})
 
@@ -101,6 +106,27 @@ class Forest:
         """
         return replace(self, value=self.value * factor, gain=self.gain * factor)
 
+    def node_counts(self, tree: int) -> list[int]:
+        """Documents in every node of a tree: those of the leaves below it."""
+        leaves = self.count[self.leaves[tree] : self.leaves[tree + 1]].tolist()
+        own = slice(int(self.nodes[tree]), int(self.nodes[tree + 1]))
+        left, right = self.left[own].tolist(), self.right[own].tolist()
+        found = [0] * len(left)
+        for i in reversed(range(len(left))):  # children come after their parents
+            found[i] = sum(found[c] if c >= 0 else leaves[-c - 1] for c in (left[i], right[i]))
+        return found
+
+    def on(self, places: NDArray[np.int32]) -> Forest:
+        """The same trees where feature j is column `places[j]`."""
+        return replace(self, feature=places[self.feature].astype(np.int32)) if len(self.feature) else self
+
+    def codes(self, node: int) -> list[int]:
+        """The categories that a categorical node sends to the left."""
+        s = int(self.threshold[node])
+        words = self.bits[self.sets[s] : self.sets[s + 1]].astype("<u4")
+        found: list[int] = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
+        return found
+
     def score(self, X: NDArray[np.float32]) -> FloatArray:
         """The sum of the leaves that every row falls into, in the order of the trees."""
         scores = np.zeros(len(X))
@@ -109,7 +135,7 @@ class Forest:
 
     def add_scores(self, X: NDArray[np.float32], scores: FloatArray) -> None:
         """Add the leaves of every row to `scores`, one tree after the other, on threads over blocks of rows."""
-        arrays = tuple(getattr(self, name) for name in _DTYPES if name not in ("gain", "left", "right"))
+        arrays = tuple(getattr(self, name) for name in _DTYPES if name not in ("gain", "left", "right", "count"))
         children = np.stack([self.right, self.left], axis=1)
         plain = not np.any(self.kind & (CATEGORICAL | MISSING_ZERO | MISSING_NAN))
 
@@ -125,6 +151,7 @@ class Forest:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_features: int) -> Forest:
         """Trees of a file; whatever could send a row astray raises `ModelFormatError`."""
+        arrays = {"count": np.zeros(0, np.int64), **arrays}  # older files have none
         for name, dtype in _DTYPES.items():
             array = arrays.get(name)
             if array is None or array.dtype != dtype or array.ndim != 1:
@@ -157,6 +184,8 @@ def _check_sizes(forest: Forest) -> None:
     same = {len(getattr(forest, name)) for name in ("feature", "threshold", "left", "right", "kind", "gain")}
     if len(same) != 1:
         raise ModelFormatError("The arrays of tree nodes must have the same length.")
+    if len(forest.count) not in (0, len(forest.value)) or np.any(forest.count < 1) or np.any(forest.count > 2**31 - 1):
+        raise ModelFormatError("Trees need a count above 0 for every leaf, or none at all.")
     if len(forest.nodes) != len(forest.leaves) or np.any(np.diff(forest.leaves) != np.diff(forest.nodes) + 1):
         raise ModelFormatError("Every tree must have one leaf more than nodes.")
 
@@ -240,7 +269,15 @@ def _tree(fields: dict[str, str]) -> Forest:
         value=vector("leaf_value", np.float64),
         sets=vector("cat_boundaries", np.int64) if "cat_boundaries" in fields else np.zeros(1, np.int64),
         bits=vector("cat_threshold", np.uint32),
+        count=_counts(vector("leaf_count", np.int64), n_nodes + 1),
     )
+
+
+def _counts(given: IntArray, leaves: int) -> IntArray:
+    """Documents a leaf; a tree that is one leaf may have none, and one that was trained by weights alone has zeros."""
+    if leaves == 1:
+        return np.ones(1, np.int64)
+    return given if len(given) == leaves and np.all(given > 0) else np.zeros(0, np.int64)
 
 
 @kernel

@@ -1,0 +1,109 @@
+"""Every model, with gaps, with categories and without: each target scores as `predict` does, or says why it cannot."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import luce
+from luce.errors import LuceError, SettingError
+from luce.export import export_model, targets
+
+TREES = {"scorer": "trees", "max_iter": 8, "random_state": 0}
+MAKERS = {
+    "linear": lambda d: luce.Ranker(max_iter=8).fit(d),
+    "trees": lambda d: luce.Ranker(**TREES).fit(d),
+    "auto": lambda d: luce.model("auto", members=["luce-linear", "regression"], random_state=0).fit(d),
+    "trees on linear": lambda d: luce.Ranker(base=luce.Ranker(max_iter=8).fit(d), **TREES).fit(d),
+    "mlp": lambda d: luce.Ranker("listnet", "mlp", max_iter=3, random_state=0).fit(d),
+    "second order": lambda d: luce.Ranker("listnet", "second_order", max_iter=5, scorer__count=4).fit(d),
+    "rankboost": lambda d: luce.model("rankboost", max_iter=8).fit(d),
+    "random forest": lambda d: luce.model("random_forest", trainer__trees=3, random_state=0).fit(d),
+    "cross-fitted": lambda d: luce.cross_fit(luce.Ranker(**TREES), d, folds=2),
+}
+SUMS = {"auto", "trees on linear"}
+
+
+def frame(what: str) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    n = 400
+    table = pd.DataFrame({"qid": np.repeat(np.arange(40), 10), "a": rng.random(n), "b": rng.random(n) * 9})
+    brand = rng.choice(["Coca Cola", "acme", "zed, inc", "none"], n)
+    table["label"] = (table.a > 0.6) * 1 + (table.b > 5) * 1 + (brand == "acme")
+    if what == "gaps":
+        table.loc[rng.random(n) < 0.3, "a"] = np.nan
+    if what == "categories":
+        table["brand"] = brand
+        table.loc[rng.random(n) < 0.1, "a"] = np.nan
+        table.loc[rng.random(n) < 0.1, "brand"] = None
+    return table
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    made = {}
+
+    def get(name: str, what: str):
+        if (name, what) not in made:
+            data = luce.from_frame(frame(what), allow_nan=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                made[name, what] = MAKERS[name](data), data
+        return made[name, what]
+
+    return get
+
+
+@pytest.mark.parametrize("what", ["numbers", "gaps", "categories"])
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("target", targets())
+def test_a_target_scores_as_the_model_or_says_why_not(fitted, name, what, target):
+    try:
+        model, data = fitted(name, what)
+    except LuceError as error:
+        pytest.skip(f"{name} does not learn from {what}: {error}")
+    size = max(1.0, float(np.abs(model.predict(data)).max()))
+    try:
+        made = export_model(model, target, check=data, ignore_missing=target == "ranklib")
+    except SettingError:
+        assert target not in ("onnx", "python")
+        assert target not in ("elasticsearch", "opensearch") or name == "mlp"
+        assert target != "solr" or name in SUMS
+        return
+    if target == "ranklib" and what != "numbers":
+        return  # it was told that no value is missing
+    engine = 1e-5 if name in ("mlp", "second order") else 1e-6  # products and layers are rounded to float32 each
+    bound = {"python": 1e-10, "lightgbm": 1e-10, "onnx": 1e-4}.get(target, engine)
+    if any("the export does not: give it rows" in remark for remark in made.remarks) and what != "numbers":
+        return  # said: the reader of such a file must not be given gaps
+    assert made.comparison.largest <= bound * size
+    assert made.comparison.reordered == 0 or target not in ("python", "lightgbm")
+
+
+def test_several_models_are_added_up_by_one_query(fitted, tmp_path):
+    model, data = fitted("auto", "categories")
+    made = export_model(model, "elasticsearch", check=data, offset="auto", store="shop", name="m")
+    assert made.comparison.lowest >= 0
+    made.save(tmp_path / "m.json")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m-2.json", "m-features.json", "m-query.json", "m.json"]
+    query = json.loads((tmp_path / "m-query.json").read_text())["rescore"]["query"]
+    asked = [one["sltr"]["model"] for one in query["rescore_query"]["bool"]["should"]]
+    assert asked == [json.loads(one)["model"]["name"] for one in made.models] == ["m", "m-2"]
+    features = json.loads((tmp_path / "m-features.json").read_text())["featureset"]["features"]
+    known = {one["name"] for one in features}
+    assert set(json.loads(json.loads(made.models[0])["model"]["model"]["definition"])) <= known
+    assert {"a_filled", "a_missing", "brand_is_Coca_Cola"} <= known
+
+
+def test_a_python_file_knows_the_names_of_categories(fitted):
+    model, _ = fitted("auto", "categories")
+    namespace: dict = {}
+    exec(export_model(model, "python").content, namespace)
+    table = frame("categories")[:20]
+    rows = table.astype(object).where(table.notna(), None)
+    found = [namespace["score"]({"a": r.a, "b": r.b, "brand": r.brand}) for r in rows.itertuples()]
+    np.testing.assert_allclose(found, model.predict(table), rtol=1e-10)
