@@ -17,11 +17,13 @@ JARS = [
     for name in ("core", "analyzers-common", "queries")
     for jar in sorted(Path(os.environ.get("LUCENE_JARS", "/usr/share/java")).glob(f"lucene*-{name}-[89]*.jar"))
 ]
-SYLLABLES = (
-    "an gle brac ket moun ting re la tion al pre mi um tex tured hop ping pos si bil ity es s ed ies ness ful".split()
-)
-ODD = ["Straße", "Crème", "brûlée", "Ærø", "ΣΟΦΟΣ", "İstanbul", "naïve", "4x4", "3/4-in.", "1.5", "¾", "x²", "日本語の本",
-       "مرحبا", "😀", "<b>bold</b>", "don't", "e\u0301te\u0301", "Ǆungla", "ſhip", "ﬁsh", "ＡＢＣ１２"]  # fmt: skip
+SYLLABLES = (  # noqa: SIM905
+    "an gle brac ket moun ting re la tion al pre mi um tex tured hop ping pos si bil ity es s ed ies ness ful"
+).split()
+ODD = (  # noqa: SIM905
+    "Straße Crème brûlée Ærø ΣΟΦΟΣ İstanbul naïve 4x4 3/4-in. 1.5 ¾ x² 日本語の本 مرحبا 😀 <b>bold</b> don't "
+    "e\u0301te\u0301 Ǆungla ſhip ﬁsh ＡＢＣ１２"
+).split()
 
 
 def vocabulary(rng: np.random.Generator, size: int) -> list[str]:
@@ -71,8 +73,8 @@ def lucene(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 
 def test_scores_are_those_of_lucene(lucene: dict[str, object]) -> None:
     documents, queries, pairs = lucene["documents"], lucene["queries"], lucene["pairs"]
-    text = Text("query", ["title", "body"], corpus={"title": [a for a, _ in documents], "body": [b for _, b in documents],
-                "id": range(len(documents))}, doc="id").fit(None)  # fmt: skip
+    corpus = {"title": [a for a, _ in documents], "body": [b for _, b in documents], "id": range(len(documents))}
+    text = Text("query", ["title", "body"], corpus=corpus, doc="id").fit(None)
     rows = {"query": [queries[q] for q, _ in pairs]}
     for place, name in enumerate(("title", "body")):
         rows[name] = [documents[d][place] for _, d in pairs]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ PATTERN = r"[\p{L}\p{M}]+|\d+(?:[.]\d+)*"
 """The tokens of the views word, exact and pair, as an engine's pattern tokenizer takes it."""
 NUMBER_PATTERN = r"\d+(?:[.]\d+)*"
 GRAM = 3
-_FOLDS = (
+_FOLDS = (  # noqa: SIM905
     "ae æǣǽᴂ d ðđɖɗƌȡᵭᶁᶑꝺ o øɔɵǿᴖᴗᶗⱺꝋꝍ th þᵺꝧ ss ß h ħɥɦʮʯⱨⱶ i ıɨᴉᵼᶖ ij ĳ q ĸɋʠꝗꝙ l ŀłƚȴɫɬɭᶅⱡꝇꝉꞁ n ŉŋɲƞȵɳᵰᶇ oe œᴔ "
     "t ŧƫƭʈȶⱦʇᵵ s ſȿʂᵴᶊẜẝ b ƀɓƃᵬᶀ c ƈȼɕↄꜿ e ǝɛɇɘɜɝɞʚᴈᶒᶓᶔⱸ a əⱥɐɚᶏᶕẚₔ f ƒᵮᶂẛꝼ g ɠɡᵷᵹᶃꝿ hv ƕ k ƙʞᶄⱪꝁꝃꝅ m ɯɰɱᵯᶆ "
     "p ƥᵱᵽᶈꝑꝓꝕꟼ R ʀʁᴙᴚ v ʋʌᶌⱱⱴꝟ y ƴɏʎỿ z ƶȝȥɀʐʑᵶᶎⱬꝣ w ƿʍⱳ dz ǆǳʣʥ lj ǉ nj ǌ G ǥǧɢʛ ou ȣ j ȷɉɟʄʝ db ȸ qp ȹ u ʉᶙ "
@@ -45,7 +45,10 @@ def _folded(letter: str) -> str:
     if lower in _ODD:
         return _ODD[lower]
     code = ord(lower)
-    forms = (("NFD", _COMPOSED), ("NFKD", _COMPATIBLE))
+    forms: tuple[tuple[Literal["NFD", "NFKD"], tuple[tuple[int, int], ...]], ...] = (
+        ("NFD", _COMPOSED),
+        ("NFKD", _COMPATIBLE),
+    )
     form = next((form for form, blocks in forms if any(a <= code <= b for a, b in blocks)), None)
     if form is None or _SUBSCRIPTS[0] <= code <= _SUBSCRIPTS[1]:
         return lower
@@ -151,7 +154,7 @@ class Analysis:
 
     def terms(self, view: str) -> list[str]:
         """The terms of a view, by number."""
-        return list(self._exact if view == "exact" or not self._stems and view == "word" else self._other[view])
+        return list(self._exact if view == "exact" or (not self._stems and view == "word") else self._other[view])
 
     def exact(self, texts: Sequence[str]) -> Tokens:
         """Words as they are."""

@@ -30,7 +30,7 @@ FULL = (
     "near_words",
     "joined_words",
     "gram_cosine",
-)  # noqa: E501
+)
 """What only Python computes of a field: cosine of tf-idf vectors, share of the query's idf that is matched, largest idf
 that is missed, how early the first match stands, how dense the shortest window with all matches is, whether the last
 word of the query matches, words that are spelt nearly so, and words written as one or apart."""
@@ -100,10 +100,12 @@ class Reader:
         if len(columns) > 1:
             every = np.stack([texts.rows for texts in columns.values()])
             different, rows = np.unique(every, axis=1, return_inverse=True)
-            views = [_joined([f.view(v) for f in found.values()], different) for v in ("exact", "word", "gram")]
+            exact, word, gram = (
+                _joined([f.view(v) for f in found.values()], different) for v in ("exact", "word", "gram")
+            )
             sizes = np.stack([f.word.lengths[i] for f, i in zip(found.values(), different, strict=True)], axis=1)
             borders = np.concatenate([[0], np.cumsum(sizes.reshape(-1))])
-            yield UNION, Field(*views, borders), rows.reshape(-1)
+            yield UNION, Field(exact, word, gram, borders), rows.reshape(-1)
 
 
 def _joined(fields: Sequence[Tokens], texts: IntArray) -> Tokens:
@@ -170,7 +172,7 @@ def compute(
             scores[view] = matched(at, bags[view], field.view(view), idf[view], inverse)
         pair = _pair_count(at, asked, field, len(terms["word"]))
         word, gram = scores["word"], scores["gram"]
-        length = field.word.lengths[at[1]]
+        length = field.word.lengths[at[1]].astype(np.float64)
         parts += [word[:, 0], word[:, 2], scores["exact"][:, 0], pair, gram[:, 0], gram[:, 1], length]
         if how.numbers:
             bag = Bag.of(reader.analysis.numbers(asked.exact))
@@ -190,7 +192,8 @@ def compute(
 
 def _inverse(lengths: IntArray, mean: float, how: Settings) -> FloatArray:
     with np.errstate(divide="ignore"):
-        return 1.0 / (how.k1 * (1.0 - how.b + how.b * stored_length(lengths) / mean))
+        inverse: FloatArray = 1.0 / (how.k1 * (1.0 - how.b + how.b * stored_length(lengths).astype(np.float64) / mean))
+    return inverse
 
 
 def _pair_count(at: tuple[IntArray, IntArray], asked: Field, field: Field, size: int) -> FloatArray:

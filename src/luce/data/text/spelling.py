@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -60,7 +61,7 @@ def joined(words: Sequence[int], terms: Sequence[str], number: dict[str, int]) -
     >>> joined([0, 1], ["deck", "over", "deckover"], {"deck": 0, "over": 1, "deckover": 2})
     [2]
     """
-    pairs = (terms[a] + terms[b] for a, b in zip(words, words[1:], strict=False))
+    pairs = (terms[a] + terms[b] for a, b in pairwise(words))
     return [number[pair] for pair in pairs if pair in number]
 
 

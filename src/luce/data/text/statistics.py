@@ -1,4 +1,4 @@
-"""What is known of a corpus: how many documents have a term, how many documents and tokens there are, by field and view.
+"""What is known of a corpus, by field and view: in how many documents terms stand, how many documents and tokens.
 
 They are what Lucene takes from an index: documents without a token of the view do not count, and a term counts once a
 document. A term that is not known has the frequency 1: in an engine, the document that it stands in has it.
