@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lint types format bench quality notebooks docs papers fuzz crash ends extras \
+.PHONY: help demo test browser lucene lint types format bench quality notebooks docs papers fuzz crash ends extras \
 	build lock licences clean
 
 help: ## List the commands
@@ -37,10 +37,16 @@ $(VENV)/check.stamp: $(VENV)/core.stamp locks/check.txt
 	$(pip) "torch==2.13.0"
 	@touch $@
 
-# Reports are tested in a browser. Where there is none, those tests are skipped with a reason; a CI machine gets one.
+# Reports are tested in a browser, and features of text against Lucene. Where there is none of them, those tests are
+# skipped with a reason; a CI machine gets both.
 browser:
 	@if [ "$(CI)" = true ] && ! command -v chromium > /dev/null && command -v apt-get > /dev/null; then \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver > /dev/null; \
+	fi
+lucene:
+	@if [ "$(CI)" = true ] && ! ls /usr/share/java/lucene-core-*.jar > /dev/null 2>&1 && command -v apt-get > /dev/null; \
+	then apt-get update -qq && \
+		apt-get install -y -qq --no-install-recommends liblucene8-java default-jdk-headless > /dev/null; \
 	fi
 
 $(VENV)/bench.stamp: $(VENV)/core.stamp
@@ -50,7 +56,7 @@ $(VENV)/bench.stamp: $(VENV)/core.stamp
 demo: $(VENV)/core.stamp ## Simulate a collection, train several models, print a leaderboard
 	$(BIN)/luce demo --out demo
 
-test: $(VENV)/check.stamp browser lint ## Full test suite, lint, types, documentation
+test: $(VENV)/check.stamp browser lucene lint ## Full test suite, lint, types, documentation
 	$(BIN)/python -m mkdocs build --strict --site-dir $(VENV)/site
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 

@@ -214,7 +214,7 @@ def test_bad_frames_in_one_sentence(frame, call, said):
 
 
 def test_columns_that_are_left_out_are_said(frame):
-    with pytest.warns(LuceWarning, match="left out: title .a text that is different in every row.*title; make numb"):
+    with pytest.warns(LuceWarning, match="left out: title .a text that is different in every row.*title; compare"):
         luce.Ranker(max_iter=1).fit(frame.assign(title=[f"t{i}" for i in range(len(frame))]), "grade", qid="search")
 
 

@@ -51,6 +51,7 @@ from .data.readers.letor import read_letor as read_letor
 from .data.readers.tables import from_frame as from_frame
 from .data.readers.tables import read_csv as read_csv
 from .data.readers.tables import read_parquet as read_parquet
+from .data.text.transformer import Text as Text
 from .data.trec import read_qrels as read_qrels
 from .data.trec import read_run as read_run
 from .data.trec import write_qrels as write_qrels

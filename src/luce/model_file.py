@@ -221,6 +221,7 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
     fitted = scorers.fitted_class(_typed(scorer, "name", str))
     ranker.scorer_ = fitted.from_state(_typed(scorer, "settings", dict), arrays)
     ranker.schema_ = Schema.from_dict(settings["schema"]) if "schema" in settings else None
+    ranker.text = None if ranker.schema_ is None else ranker.schema_.text
     ranker.filling_ = Filling.from_dict(settings["filling"]) if "filling" in settings else None
     _check_columns(ranker, names)
     if (

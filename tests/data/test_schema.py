@@ -92,7 +92,8 @@ def test_the_remark_names_every_column():
     assert remark == (
         "Features: price, brand (3 categories), new, listed (days since 1970-01-01 UTC). Query: search. Label: grade. "
         "Document: sku. Left out: stock (dropped), title (a text that is different in every row). Not used as "
-        "they are: title; make numbers of texts, or name those of few values in categorical=, --categorical."
+        "they are: title; compare texts with that of the query by text=, --text, or name those of few values in "
+        "categorical=, --categorical."
     )
     assert all(name in remark for name in TABLE)
 

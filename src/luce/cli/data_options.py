@@ -120,6 +120,24 @@ def is_base(path: Path) -> bool:
 _LISTS = ("features", "drop", "categorical")
 
 
+def _text(said: dict[str, Any]) -> Any:
+    """The features of texts that were asked for; options that mean something together alone are refused."""
+    words = {name: said.pop(name) for name in ("query_text", "text", "corpus", "text_features") if name in said}
+    if not words:
+        return None
+    for name, what in (("query_text", "the column of the query's text"), ("text", "the columns of documents' texts")):
+        if name not in words:
+            given = f"--{next(iter(words)).replace('_', '-')}"
+            raise SettingError(f"{given} was given; --{name.replace('_', '-')}, {what}, is needed as well.")
+    from luce.data.text.transformer import Text
+
+    fields = [part.strip() for each in words["text"] for part in each.split(",") if part.strip()]
+    features, corpus = words.get("text_features", "engine"), words.get("corpus")
+    text = Text(words["query_text"], fields, corpus=corpus, doc=said.get("doc"), features=features)
+    text.check()
+    return text
+
+
 def _label_map(texts: list[str]) -> dict[str, float]:
     """A label map as it is written in a command.
 
@@ -156,6 +174,10 @@ class FoldReading:
     features: list[str] | None = flag(None, "Columns that are features, as a,b,c; default: all that can be.")
     drop: list[str] | None = flag(None, "Columns of a table that are no features, as a,b.")
     categorical: list[str] | None = flag(None, "Columns whose values are names, even if they are numbers.")
+    query_text: str | None = flag(None, "Column with the text of the query, for --text.", "--query-text")
+    text: list[str] | None = flag(None, "Columns with texts of documents to compare with it, as a,b.")
+    corpus: Path | None = flag(None, "All documents, to count words in; default: those of the table.")
+    text_features: str | None = flag(None, "Features of texts: engine (default) or full.", "--text-features")
     label_map: list[str] | None = flag(None, "Numbers of labels that are text, as good=2,ok=1,bad=0.")
 
     def given(self) -> dict[str, Any]:
@@ -168,6 +190,8 @@ class FoldReading:
         for name in _LISTS:
             if name in said:
                 said[name] = [part.strip() for text in said[name] for part in text.split(",") if part.strip()]
+        if text := _text(said):
+            said["text"] = text
         if "label_map" in said:
             said["label_map"] = _label_map(said["label_map"])
         return said

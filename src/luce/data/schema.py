@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from luce.checks import truth
 from luce.data.names import spelling
@@ -18,12 +18,17 @@ from luce.data.table import check_names
 from luce.errors import DataError, SettingError
 from luce.registry import unknown_setting
 
-FEATURE, LEFT_OUT = "feature", "left out"
+if TYPE_CHECKING:
+    from luce.data.text.transformer import Text
+
+FEATURE, LEFT_OUT, TEXT = "feature", "left out", "text"
 ROLES = {"qid": ("qid", "query_id"), "label": ("label",), "doc": ("document_id",), "weight": ("query_weight",)}
 """Names that are taken where none is given."""
 _ROLES: dict[str, tuple[str, ...]] = {**ROLES, "subtopics": ("subtopics",)}
 COLUMN_LISTS = ("features", "drop", "categorical")
-_TYPES = ("number", "boolean", "category", "date", "duration", "text", "other")
+_COMPUTED = "computed"
+"""The type of a feature that is made of texts."""
+_TYPES = ("number", "boolean", "category", "date", "duration", "text", "other", _COMPUTED)
 DATE_UNIT = "days since 1970-01-01 UTC"
 _DROPPED, _UNASKED, _FRAME_INDEX = "dropped", "not asked for", "the index of a data frame"
 _INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|")
@@ -60,6 +65,7 @@ class TableWords(TypedDict, total=False):
     - `categorical`: columns whose values are names, even if they look like numbers.
     - `label_map`: the number of every value of the label column, where it holds text: `{"good": 2, "ok": 1, "bad": 0}`.
     - `subtopics`: column with the subtopics of a document, a list or a text with blanks between names.
+    - `text`: a `luce.Text`, which makes features of texts; where `qid` is not said, its query is that, too.
     - `schema`: that of other data or of a model, which this table must fit.
     - `allow_nan`: False refuses gaps (nulls, NaN) among the features, which else are NaN.
     """
@@ -73,6 +79,7 @@ class TableWords(TypedDict, total=False):
     categorical: Sequence[str]
     label_map: Mapping[str, float] | None
     subtopics: str | None
+    text: Text | None
     schema: Schema | None
     allow_nan: bool
     document_id: str | None
@@ -133,7 +140,7 @@ class Column:
     """Of a label column of text: its values and their numbers."""
 
     def __post_init__(self) -> None:
-        if self.role not in (FEATURE, LEFT_OUT, *_ROLES) or self.type not in _TYPES:
+        if self.role not in (FEATURE, LEFT_OUT, TEXT, *_ROLES) or self.type not in _TYPES:
             raise DataError(f"the column {self.name!r} has the role {self.role!r} and the type {self.type!r}")
 
     @property
@@ -152,6 +159,8 @@ class Schema:
     """The columns of a table, in their order; features in the order of the matrix."""
 
     columns: tuple[Column, ...]
+    text: Text | None = None
+    """What makes features of texts; they come after the others."""
 
     def __post_init__(self) -> None:
         check_names([column.name for column in self.columns])
@@ -160,6 +169,11 @@ class Schema:
     def features(self) -> tuple[Column, ...]:
         """The features, a column of the matrix each."""
         return tuple(column for column in self.columns if column.role == FEATURE)
+
+    @property
+    def cells(self) -> tuple[Column, ...]:
+        """The features that are columns of a table; others are computed from texts."""
+        return tuple(column for column in self.features if column.type != _COMPUTED)
 
     @property
     def left_out(self) -> tuple[Column, ...]:
@@ -190,11 +204,14 @@ class Schema:
 
         >>> columns = [Column("q", "qid", "text"), Column("x", "feature", "number")]
         >>> Schema((*columns, Column("t", "left out", "text", why="it is different in every row"))).remark()
-        'Features: x. Query: q. Left out: t (it is different in every row). Not used as they are: t; make numbers of \
-texts, or name those of few values in categorical=, --categorical.'
+        'Features: x. Query: q. Left out: t (it is different in every row). Not used as they are: t; compare texts \
+with that of the query by text=, --text, or name those of few values in categorical=, --categorical.'
         """
         titles = {"qid": "Query", "label": "Label", "doc": "Document", "weight": "Weight", "subtopics": "Subtopics"}
-        parts = ["Features: " + _listed([_with_type(column) for column in self.features])]
+        parts = ["Features: " + _listed([_with_type(column) for column in self.cells])]
+        if self.text is not None:
+            made = len(self.features) - len(self.cells)
+            parts[0] += f"; {made} of the texts {', '.join(self.text.fields)} against {self.text.query}"
         parts += [f"{title}: {name}" for role, title in titles.items() if (name := self.named(role)) is not None]
         if self.left_out:
             parts.append("Left out: " + _listed([f"{column.name} ({column.why})" for column in self.left_out], 30))
@@ -205,12 +222,16 @@ texts, or name those of few values in categorical=, --categorical.'
     def unused_texts(self) -> str:
         """The texts that nobody named and that are no features, and what would make them one; "" for none."""
         texts = [c.name for c in self.left_out if c.type == "text" and c.why not in (_DROPPED, _UNASKED, _FRAME_INDEX)]
-        what = "; make numbers of texts, or name those of few values in categorical=, --categorical"
+        what = (
+            "; compare texts with that of the query by text=, --text, or name those of few values in categorical=, "
+            "--categorical"
+        )
         return _listed(texts) + what if texts else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {"columns": [{**asdict(column), "categories": list(column.categories)} for column in self.columns]}
+        columns = [{**asdict(column), "categories": list(column.categories)} for column in self.columns]
+        return {"columns": columns, **({} if self.text is None else {"text": self.text.to_dict()})}
 
     @classmethod
     def from_dict(cls, record: Any) -> Schema:
@@ -223,20 +244,28 @@ texts, or name those of few values in categorical=, --categorical.'
         texts += [name for c in columns for name, _ in c.grades]
         if not all(isinstance(text, str) for text in texts):
             raise DataError("the schema of its columns is damaged")
-        return cls(tuple(columns))
+        if "text" not in record:
+            return cls(tuple(columns))
+        from luce.data.text.transformer import Text
+
+        text = Text.from_dict(record["text"])
+        if [c.name for c in columns if c.type == _COMPUTED] != text.names:
+            raise DataError("the schema of its columns is damaged")
+        return cls(tuple(columns), text)
 
     def with_columns(self, changed: Iterable[Column]) -> Schema:
         """With some columns replaced, by name."""
         by_name = {column.name: column for column in changed}
-        return Schema(tuple(by_name.get(column.name, column) for column in self.columns))
+        return replace(self, columns=tuple(by_name.get(column.name, column) for column in self.columns))
 
     def for_table(self, types: Mapping[str, str], said: Mapping[str, Any]) -> Schema:
         """The same features in another table; words that were said say which columns play the other parts."""
-        again = [name for name in COLUMN_LISTS if name in said]
+        again = [name for name in (*COLUMN_LISTS, "text") if name in said]
         if again:
             raise SettingError(f"The schema says which columns are features; leave {again[0]} (--{again[0]}) out.")
-        taken = _roles(types, said, {role: name for role in _ROLES if (name := self.named(role)) is not None})
-        for column in self.features:
+        known_roles = {role: name for role in _ROLES if (name := self.named(role)) is not None}
+        taken = _roles(types, said, known_roles, self.text)
+        for column in self.cells:
             if column.name not in types:
                 near = [name for name in types if spelling(name) == spelling(column.name)]
                 hint = f" {near[0]!r} is another name." if near else ""
@@ -247,7 +276,20 @@ texts, or name those of few values in categorical=, --categorical.'
             _check_type(column, types[column.name])
         known = next((column.grades for column in self.columns if column.role == "label"), ())
         rest = [_part(name, role, types, said, known) for role, name in taken.items()]
-        return Schema((*rest, *(replace(column, why="") for column in self.features)))
+        rest += _text_columns(self.text, types, taken)
+        return Schema((*rest, *(replace(column, why="") for column in self.features)), self.text)
+
+
+def _text_columns(text: Text | None, types: Mapping[str, str], taken: Mapping[str, str]) -> list[Column]:
+    """The columns that texts are read from, but for one that is the query id as well."""
+    names = [] if text is None else text.columns
+    for name in names:
+        if name not in types:
+            raise DataError(f"There is no column {name!r} of text; the columns are {_listed(list(types))}.")
+        other = next((role for role, column in taken.items() if column == name and role != "qid"), None)
+        if other is not None:
+            raise DataError(f"The column {name!r} cannot be both text and {other}; name another one.")
+    return [Column(name, TEXT, "text") for name in names if name not in taken.values()]
 
 
 def _tuples(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -297,7 +339,9 @@ def _listed(names: Sequence[str], most: int = 12) -> str:
     return (", ".join(names[:most]) or "none") + more
 
 
-def _roles(types: Mapping[str, str], said: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, str]:
+def _roles(
+    types: Mapping[str, str], said: Mapping[str, Any], known: Mapping[str, str], text: Text | None = None
+) -> dict[str, str]:
     """The column of every part: as said, as known from other data, or by its usual name."""
     taken: dict[str, str] = {}
     for role, usual in _ROLES.items():
@@ -323,6 +367,8 @@ def _roles(types: Mapping[str, str], said: Mapping[str, Any], known: Mapping[str
             taken[role] = name
     if "label_map" in said and "label" not in taken:
         raise DataError("label_map (--label-map) was given, and there is no label column; name it by label=, --label.")
+    if "qid" not in taken and text is not None and text.query in types:
+        taken["qid"] = text.query
     if "qid" not in taken:
         raise DataError(
             f"There is no column 'qid' for the query; the columns are {_listed(list(types))}: name it by qid=, --qid"
@@ -338,7 +384,10 @@ def choose(types: Mapping[str, str], said: Mapping[str, Any], index: Sequence[st
     columns say nothing or too much, only their values tell: `luce.data.readers.columns`.
     """
     check_names(list(types))
-    taken = _roles(types, said, {})
+    text = said.get("text")
+    taken = _roles(types, said, {}, text)
+    texts = _text_columns(text, types, taken)
+    read = [column.name for column in texts]
     drop, categorical = list(said.get("drop", ())), list(said.get("categorical", ()))
     wanted = said.get("features")
     for what, names in (("features", wanted or ()), ("drop", drop), ("categorical", categorical)):
@@ -352,9 +401,9 @@ def choose(types: Mapping[str, str], said: Mapping[str, Any], index: Sequence[st
     both = set(drop) & {*(wanted or ()), *categorical}
     if both:
         raise DataError(f"The column {sorted(both)[0]!r} is to be dropped and to be used; say one of them.")
-    columns = [_part(name, role, types, said) for role, name in taken.items()]
-    rest = [name for name in (wanted if wanted is not None else types) if name not in taken.values()]
-    left = [] if wanted is None else [name for name in types if name not in taken.values() and name not in wanted]
+    columns = [*(_part(name, role, types, said) for role, name in taken.items()), *texts]
+    rest = [name for name in (wanted if wanted is not None else types) if name not in (*taken.values(), *read)]
+    left = [] if wanted is None else [name for name in types if name not in (*taken.values(), *read, *wanted)]
     for name in rest:
         type_ = "category" if name in categorical else types[name]
         why = _reason(name, type_, drop, index) if wanted is None and name not in categorical else ""
@@ -364,7 +413,8 @@ def choose(types: Mapping[str, str], said: Mapping[str, Any], index: Sequence[st
     columns += [
         Column(name, LEFT_OUT, types[name] if types[name] in _TYPES else "other", why=_UNASKED) for name in left
     ]
-    return Schema(tuple(columns))
+    columns += [Column(name, FEATURE, _COMPUTED) for name in ([] if text is None else text.names)]
+    return Schema(tuple(columns), text)
 
 
 def _reason(name: str, type_: str, drop: Sequence[str], index: Sequence[str]) -> str:

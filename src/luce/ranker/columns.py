@@ -66,12 +66,13 @@ def names_of(X: Any) -> list[str]:
     return [str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]
 
 
-def table_groups(X: Any, given: Mapping[str, Any], *, schema: Schema | None = None) -> Groups:
+def table_groups(X: Any, given: Mapping[str, Any], *, schema: Schema | None = None, text: Any = None) -> Groups:
     """A frame as groups; labels and query ids (`given`) are columns by name, or stand beside the frame.
 
     With a schema its features and those columns are read, and no others.
     """
     said: dict[str, Any] = {} if schema is None else {"schema": schema}
+    said |= {} if text is None else {"text": text}
     beside: dict[str, Any] = {}
     names = names_of(X)
     for role, values in given.items():
@@ -91,8 +92,9 @@ def table_groups(X: Any, given: Mapping[str, Any], *, schema: Schema | None = No
     if schema is None:
         _refuse_usual(names, said, beside)
     else:
-        used = {column.name for column in schema.features} | {said[role] for role in given if role in said}
-        if all(column.name in names for column in schema.features):  # else all are named where one is missed
+        needed = {c.name for c in schema.cells} | set([] if schema.text is None else schema.text.columns)
+        used = needed | {said[role] for role in given if role in said}
+        if needed <= set(names):  # else all are named where one is missed
             keep = [name for name in names if name in used]
     return frame_groups(X, beside, keep, said)
 

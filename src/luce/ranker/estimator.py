@@ -22,6 +22,7 @@ from luce.data.clicks import Clicks
 from luce.data.comparisons import Comparisons
 from luce.data.filling import KINDS
 from luce.data.groups import Groups
+from luce.data.text.transformer import Text
 from luce.data.trec import document_names
 from luce.errors import DataError, LuceError, RowsError, SettingError
 from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons, with_clicks
@@ -98,6 +99,8 @@ class Ranker(Fitting):
         right where it was trained on other queries.
     checkpoint
         Folder for checkpoints: an interrupted fit that is started again goes on from the last one.
+    text
+        A `luce.Text`: texts of a data frame become features. It is fitted with the ranker and saved in the model.
     random_state
         Seed of everything random.
     **settings
@@ -138,6 +141,7 @@ class Ranker(Fitting):
         base: Ranker | str | Path | None = None,
         base_folds: int | None = None,
         checkpoint: str | Path | None = None,
+        text: Text | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         **settings: Any,
     ) -> None:
@@ -158,6 +162,7 @@ class Ranker(Fitting):
         self.base = base
         self.base_folds = base_folds
         self.checkpoint = checkpoint
+        self.text = text
         self.random_state = random_state
         if settings:
             refuse_both_forms({**{name: getattr(self, name) for name in SHORT if self._is_set(name)}, **settings})

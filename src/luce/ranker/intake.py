@@ -66,6 +66,7 @@ class Intake(BaseEstimator):
     """The part of `Ranker` that turns arrays into groups, checks them against the fitted features, and scores them."""
 
     query_norm: str | None
+    text: Any
     scorer_: Any
     base_: Base | None
     on_scores_: bool
@@ -119,6 +120,8 @@ class Intake(BaseEstimator):
             if not reset:
                 self._check_features(data)
                 return data
+            if self.text is not None and (data.schema is None or data.schema.text is None):
+                raise DataError("Groups hold no texts; give a data frame, or read them by luce.read(..., text=...).")
             self._note_features(data.feature_names)
             self.one_query_ = data.n_queries == 1
             return data
@@ -133,6 +136,9 @@ class Intake(BaseEstimator):
 
     def _matrix(self, X: Any, y: Any, qid: Any, query_weight: Any, reset: bool) -> Groups:
         """An array as groups."""
+        known = self.text is not None if reset else self.schema_ is not None and self.schema_.text is not None
+        if known:
+            raise DataError("This ranker reads texts, and X is no data frame; give a frame with the columns of texts.")
         if isinstance(qid, str) or isinstance(y, str):
             raise DataError("y and qid name columns, and X is no data frame; give a frame, or labels and ids.")
         if not reset and self.schema_ is not None and self.schema_.categories:
@@ -164,7 +170,9 @@ class Intake(BaseEstimator):
             alone = qid is None and not {"qid", "query_id"} & set(names)
             if y is None and "label" not in names:
                 raise DataError("y is None, and the frame has no column 'label'; give labels, or the name of a column.")
-            data = table_groups(X, {"label": y, "qid": np.zeros(len(X)) if alone else qid})
+            if alone and self.text is not None:
+                qid, alone = self.text.query, False
+            data = table_groups(X, {"label": y, "qid": np.zeros(len(X)) if alone else qid}, text=self.text)
             self._note_features(data.feature_names)
             self.one_query_ = alone
             if alone:

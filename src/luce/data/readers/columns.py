@@ -86,7 +86,7 @@ class Encoder:
         self.rows = 0
         self._allow_nan = allow_nan
         self._automatic = automatic
-        self._columns = [_Learner(column, fixed, automatic) for column in schema.features]
+        self._columns = [_Learner(column, fixed, automatic) for column in schema.cells]
 
     def fill(self, X: NDArray[np.float32], batch: pa.RecordBatch, labels: FloatArray | None) -> None:
         """Write the features of a batch into as many rows of X."""
@@ -121,10 +121,10 @@ class Encoder:
         learned = [learner.finish(self.rows) for learner in self._columns]
         columns = [column for column, _ in learned]
         used = [column for column in columns if column.role == FEATURE]
-        if self._automatic and used and all(column.why == LIKE_ID for column in used):
-            columns = [replace(column, role=LEFT_OUT) if column in used else column for column in columns]
+        if self._automatic and used and (self.schema.text is not None or all(c.why == LIKE_ID for c in used)):
+            columns = [replace(c, role=LEFT_OUT) if c in used and c.why == LIKE_ID else c for c in columns]
         kept = np.array([j for j, column in enumerate(columns) if column.role == FEATURE], dtype=np.intp)
-        if not len(kept):
+        if not len(kept) and self.schema.text is None:
             left = "; ".join(f"{column.name}: {column.why}" for column in self.schema.with_columns(columns).left_out)
             raise DataError(f"No column is left for features ({left}); name them by features=, --features.")
         return self.schema.with_columns(columns), [codes for _, codes in learned], kept

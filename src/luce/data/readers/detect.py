@@ -88,7 +88,7 @@ def beside(options: Mapping[str, Any]) -> dict[str, Any]:
     >>> beside({"qid": "search", "drop": ["price"]})
     {'qid': 'search'}
     """
-    return {name: value for name, value in options.items() if name not in COLUMN_LISTS}
+    return {name: value for name, value in options.items() if name not in (*COLUMN_LISTS, "text")}
 
 
 def open_source(path: str | Path, **options: Any) -> LetorFile | JudgedTable | Groups:

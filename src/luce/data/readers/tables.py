@@ -134,7 +134,7 @@ class JudgedTable:
             else:
                 self.schema = known.for_table(types, given)
             self._types = _csv_types(self.schema, arrow) if table.kind == "csv" else {}
-            self._coded = [column.name for column in self.schema.features if types[column.name] == "text"]
+            self._coded = [column.name for column in self.schema.cells if types[column.name] == "text"]
 
     def outline(self) -> Outline:
         """Pass over the table for everything but the features; the schema is complete afterwards."""
@@ -144,7 +144,7 @@ class JudgedTable:
             for batch in self._batches(encoder is not None):
                 parts.add(batch)
                 if encoder is not None:
-                    scratch = np.empty((len(batch), len(self.schema.features)), dtype=np.float32)
+                    scratch = np.empty((len(batch), len(self.schema.cells)), dtype=np.float32)
                     encoder.fill(scratch, batch, parts.labels)
             if encoder is not None and parts.rows:
                 self.schema, self._fixed = encoder.finish()[0], True
@@ -153,6 +153,10 @@ class JudgedTable:
 
     def blocks(self, width: int) -> Iterator[NDArray[np.float32]]:
         """The features, batch by batch, in the order of the table."""
+        if self.schema.text is not None:
+            raise DataError(
+                "texts need the whole table at once; train from it, or write another format than .lucedata."
+            )
         if not self._fixed:  # the codes of categories are known at the end of a pass
             self.outline()
         with self._border():
@@ -167,7 +171,7 @@ class JudgedTable:
         """Everything, into memory."""
         with self._border():
             parts, encoder = _Parts(self.schema), self._encoder()
-            matrix = GrowingMatrix(len(self.schema.features), np.nan)
+            matrix = GrowingMatrix(len(self.schema.cells), np.nan)
             matrix.reserve(self._table.rows or 0, 0)
             for batch in self._batches(True):
                 first = parts.rows
@@ -176,8 +180,26 @@ class JudgedTable:
                 encoder.fill(matrix.rows(first, parts.rows), batch, parts.labels)
             if parts.rows:
                 X = self._finished(encoder, matrix.finish(parts.rows, matrix.width))
+                if self.schema.text is not None:
+                    X = np.concatenate([X, self._of_texts(parts)], axis=1)
             outline = parts.outline(self.schema)
         return outline.groups(X)
+
+    def _of_texts(self, parts: _Parts) -> NDArray[np.float32]:
+        """The features of texts; words are counted here where that was not done before."""
+        from sklearn.base import clone
+
+        from luce.data.text.transformer import texts_of
+
+        text = self.schema.text
+        assert text is not None
+        found = {name: texts_of(as_text(array)) for name, array in parts.texts().items()}
+        fields = {name: found[name] for name in text.fields}
+        if not self._fixed:
+            text = clone(text)
+            self.schema = replace(self.schema, text=text)
+            text.fit(None) if text.corpus is not None else text.learn(fields, parts.ids(text.doc))
+        return text.of_texts(found[text.query], fields)
 
     def _finished(self, encoder: Encoder, X: NDArray[np.float32]) -> NDArray[np.float32]:
         """The matrix with the codes and columns that the whole table decided on."""
@@ -222,7 +244,7 @@ class JudgedTable:
 
     def _batches(self, with_features: bool) -> Iterator[pa.RecordBatch]:
         roles = [column.name for column in self.schema.columns if column.role not in ("feature", "left out")]
-        features = [column.name for column in self.schema.features] if with_features else []
+        features = [column.name for column in self.schema.cells] if with_features else []
         return self._table.batches([*roles, *features], types=self._types, coded=self._coded)
 
 
@@ -232,8 +254,10 @@ def _csv_types(schema: Schema, arrow: Mapping[str, pa.DataType]) -> dict[str, pa
 
     types = {}
     for column in schema.columns:
+        if column.name not in arrow:
+            continue
         found = arrow[column.name]
-        if column.role in ("qid", "doc", "subtopics") or column.type in ("text", "category"):
+        if column.role in ("qid", "doc", "subtopics") or column.type in ("text", "category") or column.role == "text":
             types[column.name] = pa.string()
         elif column.type in ("number", "boolean") and not pa.types.is_boolean(found):
             types[column.name] = pa.float64()
@@ -250,6 +274,9 @@ class _Parts:
         self._found: dict[str, list[pa.Array]] = {role: [] for role, name in self._names.items() if name is not None}
         self._grades = next((dict(column.grades) for column in schema.columns if column.grades), None)
         self._y: list[FloatArray] = []
+        self._text: dict[str, list[pa.Array]] = {
+            name: [] for name in ([] if schema.text is None else schema.text.columns)
+        }
         self.rows = 0
         self.labels: FloatArray | None = None
 
@@ -257,10 +284,27 @@ class _Parts:
         """Take over a batch; `labels` are those of its rows."""
         for role, arrays in self._found.items():
             arrays.append(batch.column(self._names[role]))
+        for name, arrays in self._text.items():
+            arrays.append(batch.column(name))
         if self._names["label"] is not None:
             self.labels = _labels(self._found["label"].pop(), str(self._names["label"]), self.rows, self._grades)
             self._y.append(self.labels)
         self.rows += len(batch)
+
+    def texts(self) -> dict[str, pa.ChunkedArray]:
+        """The columns of text."""
+        import pyarrow as pa
+
+        return {name: pa.chunked_array(arrays) for name, arrays in self._text.items()}
+
+    def ids(self, name: str | None) -> IntArray | None:
+        """A number for every document, where a column has their ids."""
+        import pyarrow as pa
+
+        if name is None or name != self._names["doc"]:
+            return None
+        number: IntArray = _coded(pa.chunked_array(self._found["doc"]), name)[0]
+        return number
 
     def outline(self, schema: Schema) -> Outline:
         """Everything but the features."""

@@ -1,0 +1,1 @@
+"""Texts as features: analyzers, statistics of a corpus, and the scores that a search engine would give."""

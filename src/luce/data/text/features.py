@@ -1,0 +1,262 @@
+"""Features of (query, document) rows of text: what a search engine scores, and what only Python computes.
+
+A feature is *field x view x similarity*: `title.word_bm25` is the score of a `match` query on a subfield of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from luce.data.text.analyzer import Analysis, Tokens
+from luce.data.text.match import Bag, matched, placed
+from luce.data.text.spelling import bag_of, joined, near_spellings, split
+from luce.data.text.statistics import Frequencies, stored_length
+from luce.types import FloatArray, IntArray
+
+ENGINE = ("word_bm25", "word_count", "exact_bm25", "pair_count", "gram_bm25", "gram_idf", "length")
+"""What an engine can say of a field."""
+NUMBERS = ("number_count",)
+FULL = (
+    "word_cosine",
+    "word_share",
+    "word_missed",
+    "word_first",
+    "word_window",
+    "word_last",
+    "near_words",
+    "joined_words",
+    "gram_cosine",
+)
+"""What only Python computes of a field: cosine of tf-idf vectors, share of the query's idf that is matched, largest idf
+that is missed, how early the first match stands, how dense the shortest window with all matches is, whether the last
+word of the query matches, words that are spelt nearly so, and words written as one or apart."""
+QUERY = ("q_words", "q_idf")
+"""Words of the query and the sum of their idf: parameters that the client of an engine passes."""
+UNION = "all"
+"""Where there are several fields: all of them, one after another, as `copy_to` makes it."""
+VIEWS = ("word", "exact", "gram")
+"""Views whose statistics are kept; pairs and numbers are only counted."""
+
+
+class Texts(NamedTuple):
+    """A column of texts: the different ones, and which of them every row has."""
+
+    values: list[str]
+    rows: IntArray
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Texts:
+        """From one text a row."""
+        number: dict[str, int] = {}
+        rows = [number.setdefault(text, len(number)) for text in texts]
+        return cls(list(number), np.array(rows, dtype=np.int64))
+
+
+class Field(NamedTuple):
+    """The tokens of the different texts of a field, by view."""
+
+    exact: Tokens
+    word: Tokens
+    gram: Tokens
+    borders: IntArray
+    """Where no pair goes across: the beginnings of texts, and in a union those of its parts."""
+
+    def view(self, name: str) -> Tokens:
+        """The tokens of a view whose statistics are kept."""
+        tokens: Tokens = getattr(self, name)
+        return tokens
+
+
+def field_names(fields: Sequence[str]) -> list[str]:
+    """The fields that have features: those given, and their union where there are several."""
+    return [*fields, *([UNION] if len(fields) > 1 else [])]
+
+
+def of_field(features: str, numbers: bool) -> tuple[str, ...]:
+    """The features of one field."""
+    return (*ENGINE, *(NUMBERS if numbers else ()), *(FULL if features == "full" else ()))
+
+
+class Reader:
+    """Texts of queries and fields, analysed once for what is asked of them."""
+
+    def __init__(self, language: str) -> None:
+        self.analysis = Analysis(language)
+
+    def field(self, texts: Sequence[str]) -> Field:
+        """The tokens of different texts."""
+        exact = self.analysis.exact(texts)
+        return Field(exact, self.analysis.word(exact), self.analysis.gram(texts), exact.offsets)
+
+    def fields(self, columns: Mapping[str, Texts]) -> Iterator[tuple[str, Field, IntArray]]:
+        """Every field and, where there are several, their union: its tokens and the text of every row."""
+        found = {name: self.field(texts.values) for name, texts in columns.items()}
+        for name, texts in columns.items():
+            yield name, found[name], texts.rows
+        if len(columns) > 1:
+            every = np.stack([texts.rows for texts in columns.values()])
+            different, rows = np.unique(every, axis=1, return_inverse=True)
+            exact, word, gram = (
+                _joined([f.view(v) for f in found.values()], different) for v in ("exact", "word", "gram")
+            )
+            sizes = np.stack([f.word.lengths[i] for f, i in zip(found.values(), different, strict=True)], axis=1)
+            borders = np.concatenate([[0], np.cumsum(sizes.reshape(-1))])
+            yield UNION, Field(exact, word, gram, borders), rows.reshape(-1)
+
+
+def _joined(fields: Sequence[Tokens], texts: IntArray) -> Tokens:
+    """The tokens of several fields as one, a text of each after the other."""
+    first = np.cumsum([0, *(len(f.offsets) - 1 for f in fields)])
+    shift = np.cumsum([0, *(len(f.ids) for f in fields)])
+    starts = np.concatenate([f.offsets[:-1] + s for f, s in zip(fields, shift, strict=False)])
+    whole = Tokens(
+        np.concatenate([f.ids for f in fields]),
+        np.concatenate([starts, [shift[-1]]]).astype(np.int64),
+    )
+    chosen = (texts + first[: len(fields), None]).T.reshape(-1)
+    found = _taken(whole, chosen)
+    return Tokens(found.ids, found.offsets[:: len(fields)])
+
+
+def _taken(tokens: Tokens, texts: IntArray) -> Tokens:
+    """The tokens of some texts, in this order."""
+    each = Tokens(texts.astype(np.int32), np.arange(len(texts) + 1))
+    return each.expanded(tokens)
+
+
+def learn(columns: Mapping[str, Texts], language: str, min_df: int) -> dict[str, Frequencies]:
+    """The statistics of documents, by field and view; `columns` have a row a document."""
+    reader, found = Reader(language), {}
+    for name, field, rows in reader.fields(columns):
+        for view in VIEWS:
+            tokens = _taken(field.view(view), rows)
+            found[f"{name}.{view}"] = Frequencies.learn(tokens, reader.analysis.terms(view), min_df)
+    return found
+
+
+class Settings(NamedTuple):
+    """What features are made of."""
+
+    language: str
+    k1: float
+    b: float
+    full: bool
+    numbers: bool
+
+
+def compute(
+    query: Texts, columns: Mapping[str, Texts], known: Mapping[str, Frequencies], how: Settings
+) -> NDArray[np.float32]:
+    """All features of rows, field by field, then those of the query."""
+    reader = Reader(how.language)
+    asked = reader.field(query.values)
+    fields = list(reader.fields(columns))
+    terms = {view: reader.analysis.terms(view) for view in VIEWS}
+    order = np.argsort(query.rows, kind="stable")  # a query's terms are laid out once for all of its rows
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    spelling = _Spelling(asked.exact, terms["exact"]) if how.full else None
+    bags = {view: Bag.of(asked.view(view)) for view in VIEWS}
+    parts: list[FloatArray] = []
+    last = np.zeros(0)
+    for name, field, rows in fields:
+        at = (query.rows[order], rows[order])
+        idf = {view: known[f"{name}.{view}"].idf(terms[view]) for view in VIEWS}
+        scores = {}
+        for view in VIEWS:
+            inverse = _inverse(field.view(view).lengths, known[f"{name}.{view}"].mean_length, how)
+            scores[view] = matched(at, bags[view], field.view(view), idf[view], inverse)
+        pair = _pair_count(at, asked, field, len(terms["word"]))
+        word, gram = scores["word"], scores["gram"]
+        length = field.word.lengths[at[1]].astype(np.float64)
+        parts += [word[:, 0], word[:, 2], scores["exact"][:, 0], pair, gram[:, 0], gram[:, 1], length]
+        if how.numbers:
+            bag = Bag.of(reader.analysis.numbers(asked.exact))
+            parts.append(matched(at, bag, field.exact, np.ones(len(terms["exact"])))[:, 2])
+        if spelling is not None:
+            parts += list(placed(at, bags["word"], field.word, idf["word"]).T)
+            parts += spelling.features(at, field)
+            parts.append(placed(at, bags["gram"], field.gram, idf["gram"])[:, 0])
+        last = idf["word"]
+    found = np.empty((len(order), len(parts) + len(QUERY)), dtype=np.float32)
+    for j, values in enumerate(parts):
+        found[:, j] = values[back]
+    sums = np.concatenate([[0.0], np.cumsum(last[asked.word.ids])])[asked.word.offsets]
+    found[:, -2], found[:, -1] = asked.word.lengths[query.rows], np.diff(sums)[query.rows]
+    return found
+
+
+def _inverse(lengths: IntArray, mean: float, how: Settings) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        inverse: FloatArray = 1.0 / (how.k1 * (1.0 - how.b + how.b * stored_length(lengths).astype(np.float64) / mean))
+    return inverse
+
+
+def _pair_count(at: tuple[IntArray, IntArray], asked: Field, field: Field, size: int) -> FloatArray:
+    """How many neighbouring stems of the query are neighbours in the document, as often as the query has them."""
+    keys, query = _pairs(asked.word, asked.borders, size)
+    wanted, codes = np.unique(keys, return_inverse=True)
+    inside = np.zeros(size + 1, dtype=bool)
+    inside[asked.word.ids] = True
+    return _counted(at, _by_text(codes, query, asked.word), _wanted_pairs(field.word, field.borders, wanted, inside))
+
+
+def _counted(at: tuple[IntArray, IntArray], asked: Tokens, found: Tokens) -> FloatArray:
+    size = max(asked.ids.max(initial=0), found.ids.max(initial=0)) + 1
+    return matched(at, Bag.of(asked), found, np.ones(size))[:, 2]
+
+
+def _pairs(
+    tokens: Tokens, borders: IntArray, size: int, keep: NDArray[np.bool_] | None = None
+) -> tuple[IntArray, IntArray]:
+    """Neighbours as one number each, and the text that they stand in; with `keep` only where it keeps both."""
+    inside = np.ones(max(len(tokens.ids) - 1, 0), dtype=bool)
+    cut = borders[(borders > 0) & (borders < len(tokens.ids))] - 1
+    inside[cut] = False
+    if keep is not None:
+        inside &= keep[tokens.ids[:-1]] & keep[tokens.ids[1:]]
+    place = np.flatnonzero(inside)
+    text = np.searchsorted(tokens.offsets, place, "right") - 1
+    return tokens.ids[place].astype(np.int64) * size + tokens.ids[place + 1], text
+
+
+def _wanted_pairs(tokens: Tokens, borders: IntArray, wanted: IntArray, inside: NDArray[np.bool_]) -> Tokens:
+    """Those of the wanted pairs that every text has, by their number; `inside` are the terms of wanted pairs."""
+    keys, text = _pairs(tokens, borders, len(inside) - 1, inside)
+    spot = np.minimum(np.searchsorted(wanted, keys), max(len(wanted) - 1, 0))
+    hit = wanted[spot] == keys if len(wanted) else np.zeros(len(keys), dtype=bool)
+    return _by_text(spot[hit], text[hit], tokens)
+
+
+def _by_text(ids: IntArray, text: IntArray, like: Tokens) -> Tokens:
+    """Tokens of these texts, which come in order."""
+    return Tokens(ids.astype(np.int32), np.searchsorted(text, np.arange(len(like.offsets))).astype(np.int64))
+
+
+class _Spelling:
+    """Words of queries as documents may spell them."""
+
+    def __init__(self, asked: Tokens, terms: Sequence[str]) -> None:
+        number = {term: i for i, term in enumerate(terms)}
+        words = [asked.ids[a:b].tolist() for a, b in zip(asked.offsets[:-1], asked.offsets[1:], strict=True)]
+        near = near_spellings(set(asked.ids.tolist()), terms)
+        self._near = bag_of([[other for word in each for other in near.get(word, ())] for each in words])
+        self._one = bag_of([joined(each, terms, number) for each in words])
+        two = [[a * len(terms) + b for a, b in split(each, terms, number)] for each in words]
+        self._wanted = np.unique(np.array([key for each in two for key in each], dtype=np.int64))
+        self._two = bag_of([np.searchsorted(self._wanted, each).tolist() for each in two])
+        self._inside = np.zeros(len(terms) + 1, dtype=bool)
+        for part in (self._wanted // max(len(terms), 1), self._wanted % max(len(terms), 1)):
+            self._inside[part] = True
+
+    def features(self, at: tuple[IntArray, IntArray], field: Field) -> list[FloatArray]:
+        """How many words are spelt nearly so, and how many are written as one or apart."""
+        ones = np.ones(len(self._inside))
+        near, one = (matched(at, bag, field.exact, ones)[:, 2] for bag in (self._near, self._one))
+        apart = _wanted_pairs(field.exact, field.borders, self._wanted, self._inside)
+        two = matched(at, self._two, apart, np.ones(len(self._wanted) + 1))[:, 2]
+        return [near, one + two]
