@@ -1,8 +1,12 @@
 """Raw text on the command line: train, evaluate, predict, and what is said where something is missing."""
 
 import numpy as np
+import pytest
 
 import luce
+from luce.errors import LuceError, SettingError
+from luce.export import export_model
+from luce.serve.shelf import Shelf
 from tests.data.test_text import shop
 
 
@@ -30,3 +34,26 @@ def test_what_is_missing_is_named(call, tmp_path):
         code, _, error = call("train", train, *given, "--label", "grade", "-o", tmp_path / "m.luce")
         assert code != 0
         assert f"{wanted}, the column" in error
+
+
+@pytest.mark.parametrize("command", [("compare", "--models", "listnet"), ("tune", "--model", "listnet")])
+def test_searches_do_not_read_texts(call, tmp_path, command):
+    train = tmp_path / "train.csv"
+    shop().to_csv(train, index=False)
+    words = ("--query-text", "search", "--text", "title", "--label", "grade")
+    code, _, error = call(command[0], train, *command[1:], *words)
+    assert (code, "--text is for luce train" in error) == (2, True)
+
+
+def test_what_only_python_computes_is_not_exported_to_an_engine_nor_served(tmp_path):
+    made = {
+        kind: luce.Ranker("listnet", text=luce.Text("search", ["title"], features=kind)).fit(shop(), "grade")
+        for kind in ("engine", "full")
+    }
+    with pytest.raises(SettingError, match="which only Python computes"):
+        export_model(made["full"], "solr")
+    for target in ("solr", "python"):
+        assert "are expected as numbers" in export_model(made["engine"], target).remarks[-1]
+    made["engine"].save(tmp_path / "m.luce")
+    with pytest.raises(LuceError, match="which a service does not read"):
+        Shelf({"m": tmp_path / "m.luce"})

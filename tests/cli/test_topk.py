@@ -164,7 +164,7 @@ def test_train_stops_early_on_lists(call, folder, tmp_path):
         ("1: doc0 > doc1 > doc0\n", (), "line 1: document 'doc0' stands twice in the list of query '1'"),
         ("1: doc0 > nobody\n", (), "document 'nobody' is not in query '1'"),
         ("zero: doc0\n", (), "query 'zero' is not in the data"),
-        ("1: doc0 > doc1\n", ("--loss-setting", "k=0"), "k must be a whole number of at least 1"),
+        ("1: doc0 > doc1\n", ("--loss-setting", "k=0"), "k is 0; it must be a whole number of at least 1"),
         ("1: doc0 > doc1\n", ("--comparisons", "x.csv"), "give one of them"),
         ("no list\n", (), "expected `query: d7 > {d2 d9} > rest`"),
         ("1:\n", (), "the list of query '1' is empty"),

@@ -43,6 +43,8 @@ def on_cluster(
     """Files as a data set on a cluster, for as long as the block lasts; says what it found."""
     from luce.distributed import connect, open_dataset
 
+    if "text" in options:
+        raise SettingError("--text is read on one machine, where all words are counted; leave out --dask.")
     if options.get("query_file") is not None and len(files) > 1:
         raise SettingError("--query-file goes with one file; name them FILE.query beside the files instead.")
     if address != "local":
@@ -218,6 +220,8 @@ class StatedReading(FoldReading):
             if not path.exists():
                 raise absent(path)
         said = super().given()
+        if "text" in said:
+            raise SettingError("--text is for luce train, predict and evaluate; searches do not read texts.")
         return said | {name: list(map(str, said[name])) for name in ("comparisons", "orders") if name in said}
 
 

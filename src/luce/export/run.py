@@ -156,6 +156,12 @@ def export_model(
     check_is_fitted(model, "scorer_")
     writer, target = _TARGETS.get(target), _TARGETS.resolve(target)
     form = form_of(model)
+    text = None if model.schema_ is None else model.schema_.text
+    if text is not None and canonical(target) in _ENGINES and (own := text.python_only(model.feature_names_)):
+        raise SettingError(
+            f"The model uses {own[0]!r}, which only Python computes; train it without --text-features full "
+            "(features='engine')."
+        )
     scores = None if check is None else _scores(model, check)
     form = replace(form, names=renamed(form.names, feature_names))
     if canonical(target) in _ENGINES:
@@ -181,6 +187,11 @@ def export_model(
         *written.remarks,
         *_category_codes(form, target),
     ]
+    if text is not None:
+        remarks.append(
+            f"The features of texts ({', '.join(text.fields)} against {text.query}) are expected as numbers, under "
+            "the names that luce.Text gives them"
+        )
     models = tuple(written.models)
     return Export(target, models, added, tuple(remarks), written.facts, comparison, written.beside)
 

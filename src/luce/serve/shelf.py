@@ -115,6 +115,8 @@ def _open(name: str, path: Path, keys: Sequence[bytes] | None) -> Served:
         raise LuceError(
             f"{path} adds to scores that were given beside the features, so that it cannot be served alone."
         )
+    if ranker.schema_ is not None and ranker.schema_.text is not None:
+        raise LuceError(f"{path} computes features of texts, which a service does not read; score by `luce predict`.")
     # Sampled probabilities of a request then depend on that request alone.
     ranker.random_state = 0
     served = Served(name, ranker, hashlib.sha256(path.read_bytes()).hexdigest()[:12], time.time())
