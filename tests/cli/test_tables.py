@@ -140,7 +140,7 @@ def test_exports_hold_the_codes_or_refuse(train):
     trees = luce.Ranker(loss="pmop", scorer="trees", max_iter=3).fit(train)
     with pytest.raises(SettingError, match="send missing values another way than 0"):
         export_model(trees, "ranklib")
-    assert "Codes of brand: acme = 0, best = 1, cheap = 2" in export_model(trees, "python", check=train).remarks
+    assert "Codes of brand: acme = 0, best = 1, cheap = 2" in export_model(trees, "onnx", check=train).remarks
 
 
 def test_damaged_columns_of_a_model_are_refused(train):
