@@ -30,7 +30,7 @@ from kit.crossfit import Entry, best_of_grid, one_row, repeated_folds
 from kit.ties_page import page
 
 import luce
-from luce.data.trec import document_names
+from luce.data.groups import document_names
 from luce.experiments.folds import Fold, find_folds
 from luce.metrics.evaluate import evaluate
 

@@ -15,8 +15,7 @@ import numpy as np
 from sklearn.base import clone
 
 from luce.checks import whole
-from luce.data.groups import Groups
-from luce.data.trec import document_names
+from luce.data.groups import Groups, document_names
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray
 

@@ -20,7 +20,6 @@ from luce.losses.tier_sizes import SizeModel
 from luce.ranker import Ranker
 from luce.ranker.parts import PARTS, SHORT
 from luce.registry import settings_of
-from luce.signing import checked_by, fingerprint, public_keys, signer_of
 from luce.storage import read_container, restoring, write_container
 
 Packed = tuple[dict[str, Any], dict[str, Any]]
@@ -38,8 +37,12 @@ _REGISTRIES = {
 
 def save(ranker: Ranker, path: str | Path, *, sign: str | Path | None = None) -> None:
     """Write a fitted ranker, signed by the private key of the file `sign` where one is given."""
-    path = path_of("Where the model is to be saved", path)
-    write_container(path, "ranker", *packed(ranker), sign=None if sign is None else signer_of(sign))
+    path, signer = path_of("Where the model is to be saved", path), None
+    if sign is not None:
+        from luce.signing import signer_of
+
+        signer = signer_of(sign)
+    write_container(path, "ranker", *packed(ranker), sign=signer)
 
 
 def packed(ranker: Ranker) -> Packed:
@@ -168,6 +171,8 @@ def load(path: str | Path, *, trusted: str | Path | Sequence[str | Path] | None 
     path = path_of("The model file", path)
     if trusted is None:
         return _load(path)
+    from luce.signing import public_keys
+
     keys = public_keys([trusted] if isinstance(trusted, str | Path) else trusted)
     found, public = load_signed(path, keys)
     assert public in keys
@@ -176,6 +181,8 @@ def load(path: str | Path, *, trusted: str | Path | Sequence[str | Path] | None 
 
 def load_signed(path: str | Path, keys: Sequence[bytes] | None = None) -> tuple[Ranker, bytes | None]:
     """A model and the public key that signed it, None where it is not signed; it must be one of `keys`, if given."""
+    from luce.signing import checked_by, fingerprint
+
     found: list[bytes | None] = []
 
     def check(message: bytes, signature: str | None) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import luce
-from luce.data.order_files import judged_lists, position_grades
+from luce.data.order_files import judged_lists
+from luce.data.statements import position_grades
 from luce.errors import DataError, SettingError
 
 

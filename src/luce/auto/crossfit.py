@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from luce import losses, scorers, training
 from luce.data.filling import Filling
 from luce.data.groups import Groups
-from luce.data.order_files import graded_rows, judged_lists
+from luce.data.order_files import judged_lists
+from luce.data.statements import graded_rows
 from luce.errors import LuceError, SettingError
 from luce.losses.base import Loss
 from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons

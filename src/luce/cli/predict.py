@@ -86,8 +86,8 @@ def _write_pairs(path: Path, ranker: Ranker, groups: Groups, scores: FloatArray)
 
     import numpy as np
 
+    from luce.data.groups import document_names
     from luce.data.text_files import write_text
-    from luce.data.trec import document_names
 
     names, count = document_names(groups), 0
     with write_text(path) as stream:

@@ -174,7 +174,8 @@ def _judged(data: Groups, path: Path) -> Groups:
 
     import numpy as np
 
-    from luce.data.trec import document_names, read_qrels
+    from luce.data.groups import document_names
+    from luce.data.trec import read_qrels
 
     qrels = read_qrels(path)
     keys = zip(qrels.qid.tolist(), qrels.docno.tolist(), strict=True)

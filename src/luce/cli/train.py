@@ -78,11 +78,12 @@ def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None], key
     """What is wrong with the output, the base, the metric or the other files is said before the data are read."""
     from luce.base import make_base
     from luce.data.text_files import absent
-    from luce.signing import signer_of
     from luce.storage import check_output
 
     check_output(out)
     if key is not None:
+        from luce.signing import signer_of
+
         signer_of(key)
     make_base(ranker.base)
     for path in inputs:

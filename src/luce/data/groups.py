@@ -400,3 +400,11 @@ def regroup(qid: NDArray[Any]) -> tuple[NDArray[Any], IntArray, IntArray | None]
     order = np.argsort(query, kind="stable").astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(query))]).astype(np.int64)
     return unique[by_appearance], offsets, order
+
+
+def document_names(data: Groups) -> NDArray[np.str_]:
+    """Document ids as text; where the data have none, `d1`, `d2`, ... by the row of the input."""
+    if data.document_ids is not None:
+        return data.document_ids.astype(str)
+    rows = np.arange(data.n_rows) if data.row_order is None else data.row_order
+    return np.array([f"d{row + 1}" for row in rows.tolist()])

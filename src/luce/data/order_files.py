@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from luce.checks import is_whole
 from luce.data.comparisons import Comparisons
-from luce.data.groups import Groups
-from luce.data.statements import Statements
+from luce.data.groups import Groups, document_names
+from luce.data.statements import graded_rows
 from luce.data.table import Source, Table
 from luce.data.table_file import TABLE_SUFFIXES
 from luce.data.text_files import number, numbered_lines, plain_suffix
-from luce.data.trec import document_names, read_run
+from luce.data.trec import read_run
 from luce.errors import DataError, ParseError, SettingError
-from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
 REST = "rest"
@@ -350,42 +349,3 @@ def judged_lists(data: Groups, lists: Comparisons) -> JudgedLists:
         raise DataError("The comparisons hold neither a list nor a pair that says something; give at least one.")
     ids = None if data.document_ids is None else data.document_ids[found.rows]
     return JudgedLists(found.rows, found.grades, found.offsets, data.query_ids[found.queries], ids)
-
-
-class GradedRows(NamedTuple):
-    """Rows and grades of one chain after the other, and the query and the weight of each."""
-
-    rows: IntArray
-    grades: FloatArray
-    offsets: IntArray
-    queries: IntArray
-    weights: FloatArray
-
-
-def graded_rows(lists: Comparisons, offsets: IntArray) -> GradedRows:
-    """The rows that each list, win or tie judges, in their order, and their grades.
-
-    The last tier has grade 1, the one before it 2, and so on, and what is below a top list 0.
-    """
-    said = Statements.of_comparisons(lists, offsets)
-    closed = said.closed()
-    counts, named = np.diff(closed.chains), np.diff(said.chains)
-    place = np.arange(len(closed.equal)) - np.repeat(closed.chains[:-1], counts)
-    grades = np.repeat(np.repeat(named, counts) - place, np.diff(closed.tiers)).astype(np.float64)
-    bounds = closed.by_chain
-    order = np.lexsort((closed.rows, query_index(bounds)))
-    return GradedRows(closed.rows[order], grades[order], bounds, query_index(said.by_query), said.times)
-
-
-def position_grades(lists: Comparisons, offsets: IntArray) -> FloatArray:
-    """A grade for every row, for scorers that look at grades: its weighted mean over the lists and pairs of its query.
-
-    They are graded as in `graded_rows`; a row that none of them grades has 0.
-
-    >>> position_grades(Comparisons.from_orders([[2, 0], [0]], top=True), np.array([0, 3])).tolist()
-    [1.0, 0.0, 1.0]
-    """
-    found, n = graded_rows(lists, offsets), int(offsets[-1])
-    weight = np.repeat(found.weights, np.diff(found.offsets))
-    total = np.bincount(found.rows, weight * found.grades, n)
-    return np.divide(total, np.bincount(found.rows, weight, n), out=np.zeros(n), where=total > 0)

@@ -335,3 +335,15 @@ class Rows:
     def repeated(self, times: IntArray) -> Rows:
         """For columns that have several entries a row: the rows of the entries."""
         return Rows(self.table, self.data, self.first, np.repeat(np.arange(len(times)), times))
+
+
+def frame_kind(X: Any) -> str | None:
+    """One of "pandas", "polars" and "pyarrow"; None for what is no data frame."""
+    from narwhals import dependencies as known
+
+    tests = {
+        "pandas": known.is_pandas_dataframe,
+        "polars": known.is_polars_dataframe,
+        "pyarrow": known.is_pyarrow_table,
+    }
+    return next((kind for kind, test in tests.items() if test(X)), None)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from luce.data.groups import Groups
+from luce.data.groups import Groups, document_names
 from luce.data.table import Rows, Table
 from luce.data.table_file import TABLE_SUFFIXES, TableFile, WordFile, table_kind
 from luce.data.text_files import finite_number, number, numbered_lines, plain_suffix, reader, write_text
@@ -92,14 +92,6 @@ def _check_columns(what: str, qid: NDArray[Any], docno: NDArray[Any], values: Fl
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise DataError(f"Row {row} of the {what} has the value {values[row]}; finite numbers are needed.")
-
-
-def document_names(data: Groups) -> NDArray[np.str_]:
-    """Document ids as text; where the data have none, `d1`, `d2`, ... by the row of the input."""
-    if data.document_ids is not None:
-        return data.document_ids.astype(str)
-    rows = np.arange(data.n_rows) if data.row_order is None else data.row_order
-    return np.array([f"d{row + 1}" for row in rows.tolist()])
 
 
 def triples(rows: Rows, names: Sequence[str], twice: str = "occurs twice") -> tuple[list[str], list[str], FloatArray]:

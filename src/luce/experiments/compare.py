@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from luce.data.order_files import position_grades
-from luce.data.trec import document_names
+from luce.data.groups import document_names
+from luce.data.statements import position_grades
 from luce.errors import DataError, SettingError
 from luce.experiments.comparison import Failure, JudgedRows, ModelComparison, Outcome
 from luce.experiments.desk import Asked, Desk, Tally, Watch, open_desk

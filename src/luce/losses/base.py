@@ -102,6 +102,15 @@ class Loss(Spec, ABC, open_to_change=True):
         """Take these values of the learned parameters, of which there are as many: a fresh copy is asked to."""
         raise SettingError(f"The loss {self.name!r} says that it learns parameters, and has no method take.")
 
+    @property
+    def linear_pass(self) -> Any:
+        """A kernel that sums this loss and its gradient over rows of X for linear scores, in one pass; or None.
+
+        It takes what `prepare` gave, X, the weights of the features, the boundaries and weights of queries, the chunk,
+        rows of a block, and the gradient that it fills; it gives the value and the sum of the slopes.
+        """
+        return None
+
     def reseeded(self, iteration: int) -> Self:
         """The same loss with the random draws of that iteration; itself where nothing is drawn."""
         return self

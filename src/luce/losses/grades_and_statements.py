@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from luce.checks import number
-from luce.data.clicks import Clicks
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.order_files import graded_rows
+from luce.data.statements import graded_rows
 from luce.errors import DataError, SettingError
 from luce.losses.base import Loss, Outputs
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from luce.data.clicks import Clicks
 
 
 class BothTargets(NamedTuple):
@@ -203,6 +205,8 @@ def with_clicks(
     loss: Loss, data: Groups, clicks: Clicks, weight: float, others: Any, in_order: bool
 ) -> tuple[GradesAndClicks, Labelled]:
     """The loss and the target of a ranker that also learns from clicks, which may be in the order of the input."""
+    from luce.data.clicks import Clicks
+
     if not isinstance(clicks, Clicks):
         raise DataError(
             f"clicks is a {type(clicks).__name__}; give luce.clicks.examination(counts, data).target(data), or Clicks."

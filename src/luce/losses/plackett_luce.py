@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -20,9 +21,13 @@ from luce.losses.races import (
     EXACT,
     Races,
     from_lists,
+    one_race,
+    race_room,
     race_to_top,
     run_races,
 )
+from luce.numerics.compiled import kernel
+from luce.numerics.rows import accumulate_block, end_of_block, most_rows, score_rows, weigh_queries
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
@@ -79,9 +84,9 @@ class PlackettLuce(StagedLikelihood):
         return self.cut is not None or self.ties == "random"
 
     @property
-    def is_plain(self) -> bool:
-        """True where a query is one race of its tiers, all weighed alike."""
-        return self.tier_gain is None and self.cut is None
+    def linear_pass(self) -> Any:
+        """For races of any kind."""
+        return partial(_races_pass, self.method)
 
     @property
     def method(self) -> int | None:
@@ -153,6 +158,31 @@ class PlackettLuce(StagedLikelihood):
     def top_chances(self, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> TopKChances:
         """Exact, by a race."""
         return race_to_top(scores, k)
+
+
+@kernel
+def _races_pass(method, races, X, weights, offsets, query_weight, first, last, block_rows, grad):  # type: ignore[no-untyped-def]
+    scores = np.empty(most_rows(offsets, first, last, block_rows))
+    d_scores, no_curvature = np.empty(len(scores)), np.empty(0)
+    room = race_room(races.starts, races.races, races.queries[first], races.queries[last])
+    value, total, q = 0.0, 0.0, first
+    while q < last:
+        start, end = offsets[q], end_of_block(offsets, q, last, block_rows)
+        score_rows(X[start : offsets[end]], weights, scores)
+        for j in range(offsets[end] - start):
+            d_scores[j] = 0.0
+        for i in range(q, end):
+            here = 0.0
+            for race in range(races.queries[i], races.queries[i + 1]):
+                a, b = races.races[race], races.races[race + 1]
+                own = races.weights[a:b] if len(races.weights) else races.weights
+                cuts = races.starts[a : b + 1]
+                here += one_race(method, scores, races.order, cuts, start, own, room, d_scores, no_curvature)
+            value += query_weight[i] * here
+        total = weigh_queries(offsets, query_weight, q, end, d_scores, total)
+        accumulate_block(X[start : offsets[end]], d_scores, grad)
+        q = end
+    return value, total
 
 
 class ListMLE(PlackettLuce):

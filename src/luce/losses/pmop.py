@@ -15,8 +15,8 @@ from luce.losses.base import Outputs
 from luce.losses.partition import PartitionLikelihood
 from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
+from luce.numerics.rows import accumulate_block, end_of_block, most_rows, score_rows, weigh_queries
 from luce.numerics.segments import Tiers
-from luce.sampling import draw_additive, seed_from
 from luce.spec import option
 from luce.types import FloatArray, IntArray
 
@@ -68,10 +68,10 @@ class PMOP(PartitionLikelihood):
     stage_weights: tuple[float, ...] | None = option(default=None, convert=_checked_weights)
 
     @property
-    def is_plain(self) -> bool:
-        """True for forward stages of whole queries that share one potential and count alike."""
-        whole_and_alike = self.cut is None and self.tier_gain is None
-        return self.direction == "forward" and self.stage_weights is None and whole_and_alike
+    def linear_pass(self) -> Any:
+        """For forward stages of whole queries that share one potential and count alike."""
+        plain = self.cut is None and self.tier_gain is None and self.stage_weights is None
+        return _tiers_pass if plain and self.direction == "forward" else None
 
     def _fill(self, prepared: Tiers, scores: FloatArray, weights: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the sum over stages of g (1 - g), g the probability of a lead."""
@@ -102,6 +102,8 @@ class PMOP(PartitionLikelihood):
         return float(self.evaluate(cut, scores, (0, 1), np.empty_like(scores))[0])
 
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
+        from luce.sampling import draw_additive, seed_from
+
         table = _model_sizes(len(scores)) if sizes is None else sizes.cumulative(len(scores))
         draw_additive(seed_from(rng), scores, np.array(self.stage_weights or (1.0,)), table, tier)
 
@@ -231,6 +233,25 @@ def _one_query_logarithmic(scores, order, starts, shift, weights, scratch, grad,
 def _log_add(a, b):  # type: ignore[no-untyped-def]
     high, low = max(a, b), min(a, b)
     return high + np.log1p(np.exp(low - high))
+
+
+@kernel
+def _tiers_pass(prepared, X, weights, offsets, query_weight, first, last, block_rows, grad):  # type: ignore[no-untyped-def]
+    order, starts, tiers = prepared
+    scores = np.empty(most_rows(offsets, first, last, block_rows))
+    d_scores, no_curvature, all_alike = np.empty(len(scores)), np.empty(0), np.empty(0)
+    scratch = stage_scratch(tiers, first, last)
+    value, total, q = 0.0, 0.0, first
+    while q < last:
+        start, end = offsets[q], end_of_block(offsets, q, last, block_rows)
+        score_rows(X[start : offsets[end]], weights, scores)
+        for i in range(q, end):
+            cuts = starts[tiers[i] : tiers[i + 1] + 1]
+            value += query_weight[i] * one_query(scores, order, cuts, start, all_alike, scratch, d_scores, no_curvature)
+        total = weigh_queries(offsets, query_weight, q, end, d_scores, total)
+        accumulate_block(X[start : offsets[end]], d_scores, grad)
+        q = end
+    return value, total
 
 
 @kernel

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 
 from luce.checks import fits_in_memory, whole
 from luce.data.comparisons import Comparisons
-from luce.data.order_files import graded_rows
-from luce.data.statements import Statements
+from luce.data.statements import Statements, graded_rows
 from luce.errors import SettingError
 from luce.losses.base import Likelihood, Loss, as_labels, check_scores
 from luce.losses.chances import PairProbabilities, TopKChances

@@ -5,25 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from importlib import import_module
 from inspect import isclass, signature
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from luce.errors import SettingError
-from luce.metrics.binary import average_precision, precision, rank_biased_precision, recall, reciprocal_rank
-from luce.metrics.concordance import footrule, kendall_tau, pairwise_accuracy, tie_precision
 from luce.metrics.conventions import Conventions, conventions
-from luce.metrics.discounted import dcg, err, mean_ndcg, ndcg
-from luce.metrics.lists import Lists
-from luce.metrics.novelty import alpha_ndcg
 from luce.registry import Registry
 from luce.types import FloatArray
 
+if TYPE_CHECKING:
+    from luce.metrics.lists import Lists
+
 
 class Formula(NamedTuple):
-    """What a name stands for. `measure` None: computed by the model itself, or by a function of one's own."""
+    """What a name stands for. `home` None: computed by the model itself, or by a function of one's own."""
 
-    measure: Callable[[Lists, int], FloatArray] | None
+    home: str | Callable[[Lists, int], FloatArray] | None
+    """What measures lists: a function, or the module of this package and its name, imported when first asked for."""
     takes_cutoff: bool = False
     greater_is_better: bool = True
     needs_subtopics: bool = False
@@ -35,12 +34,21 @@ class Formula(NamedTuple):
     @property
     def of_labels(self) -> bool:
         """Whether scores and labels are all that it needs."""
-        return self.measure is not None and not self.needs_subtopics
+        return self.home is not None and not self.needs_subtopics
+
+    def measure(self, lists: Lists, k: int) -> FloatArray:
+        """One value a list, of its first k documents."""
+        assert self.home is not None
+        if not isinstance(self.home, str):
+            return self.home(lists, k)
+        module, _, name = self.home.partition(":")
+        found: FloatArray = getattr(import_module(f"luce.metrics.{module}"), name)(lists, k)
+        return found
 
 
-def _cut(measure: Callable[[Lists, int], FloatArray], *hears: str) -> Formula:
+def _cut(home: str, *hears: str) -> Formula:
     """A metric of the first k documents."""
-    return Formula(measure, takes_cutoff=True, hears=hears)
+    return Formula(home, takes_cutoff=True, hears=hears)
 
 
 _PAIRS = ("score_precision",)
@@ -48,22 +56,22 @@ _PLACES = ("ties", *_PAIRS)
 _LIST = ("empty", *_PLACES)
 _KAPPA = ("top_k", "label_ties", *_LIST)
 FORMULAS = {
-    "ndcg": _cut(ndcg, "gain", "discount", "shortfall", *_LIST),
-    "dcg": _cut(dcg, "gain", "discount", *_LIST),
-    "mean_ndcg": Formula(mean_ndcg, hears=("gain", "discount", *_LIST)),
-    "err": _cut(err, "rmax", "err_probability", *_LIST),
-    "map": _cut(average_precision, "relevance", "empty_map", "map_denominator", "map_ties", *_LIST),
-    "p": _cut(precision, "relevance", "precision_denominator", "shortfall", *_LIST),
-    "recall": _cut(recall, "relevance", *_LIST),
-    "mrr": _cut(reciprocal_rank, "relevance", *_LIST),
-    "rbp": _cut(rank_biased_precision, "relevance", "persistence", "rbp_gain", *_LIST),
-    "kappa_ndcg": _cut(partial(ndcg, by_position=True), "discount", "shortfall", *_KAPPA),
-    "kappa_err": _cut(partial(err, by_position=True), *_KAPPA),
-    "kendall_tau": Formula(kendall_tau, hears=_PAIRS),
-    "spearman_footrule": Formula(footrule, greater_is_better=False, hears=_PLACES),
-    "pairwise_accuracy": Formula(pairwise_accuracy, hears=_PAIRS),
-    "tie_precision": Formula(tie_precision, hears=("tie_margin", *_PAIRS)),
-    "alpha_ndcg": _cut(alpha_ndcg, "alpha", "discount", "shortfall", *_LIST)._replace(needs_subtopics=True),
+    "ndcg": _cut("discounted:ndcg", "gain", "discount", "shortfall", *_LIST),
+    "dcg": _cut("discounted:dcg", "gain", "discount", *_LIST),
+    "mean_ndcg": Formula("discounted:mean_ndcg", hears=("gain", "discount", *_LIST)),
+    "err": _cut("discounted:err", "rmax", "err_probability", *_LIST),
+    "map": _cut("binary:average_precision", "relevance", "empty_map", "map_denominator", "map_ties", *_LIST),
+    "p": _cut("binary:precision", "relevance", "precision_denominator", "shortfall", *_LIST),
+    "recall": _cut("binary:recall", "relevance", *_LIST),
+    "mrr": _cut("binary:reciprocal_rank", "relevance", *_LIST),
+    "rbp": _cut("binary:rank_biased_precision", "relevance", "persistence", "rbp_gain", *_LIST),
+    "kappa_ndcg": _cut("discounted:position_ndcg", "discount", "shortfall", *_KAPPA),
+    "kappa_err": _cut("discounted:position_err", *_KAPPA),
+    "kendall_tau": Formula("concordance:kendall_tau", hears=_PAIRS),
+    "spearman_footrule": Formula("concordance:footrule", greater_is_better=False, hears=_PLACES),
+    "pairwise_accuracy": Formula("concordance:pairwise_accuracy", hears=_PAIRS),
+    "tie_precision": Formula("concordance:tie_precision", hears=("tie_margin", *_PAIRS)),
+    "alpha_ndcg": _cut("novelty:alpha_ndcg", "alpha", "discount", "shortfall", *_LIST)._replace(needs_subtopics=True),
     "log_likelihood": Formula(None),
 }
 METRICS = Registry("metric", dict.fromkeys(FORMULAS, "luce.metrics.catalog:FORMULAS"), "luce.metrics")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from luce.metrics.lists import Lists
@@ -39,6 +41,10 @@ def err(lists: Lists, k: int, by_position: bool = False) -> FloatArray:
     stops = lists.stops(by_position)
     can = np.maximum.reduceat(stops, lists.offsets[:-1]) > 0.0
     return np.where(can, lists.each(_expected_reciprocal_ranks, stops, k), lists.nothing)
+
+
+position_ndcg, position_err = partial(ndcg, by_position=True), partial(err, by_position=True)
+"""The same of lists that are graded by position alone."""
 
 
 @part

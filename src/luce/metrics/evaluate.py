@@ -8,22 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from numbers import Real
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.order_files import GradedRows, JudgedLists, graded_rows, judged_lists
+from luce.data.statements import GradedRows, graded_rows
 from luce.errors import DataError, LuceWarning, SettingError, of_user
 from luce.metrics.catalog import Metric, of, parse
 from luce.metrics.conventions import conventions
-from luce.metrics.lists import Lists
 from luce.numerics.segments import differing
 from luce.registry import unknown_name
 from luce.result import Result, Sheet, as_frame, plain
 from luce.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from luce.data.order_files import JudgedLists
 
 OneQuery = Callable[[FloatArray, FloatArray], float]
 """A metric of one's own: scores and labels of one query to a number."""
@@ -257,7 +259,7 @@ def evaluate_rows(
         )
     is_model = hasattr(model, "predict")
     values: dict[str, FloatArray] = {}
-    measured = [m for m in wanted if m.formula.measure is not None]
+    measured = [m for m in wanted if m.formula.home is not None]
     own = [m for m in wanted if m.formula.function is not None]
     if measured or own:
         scores = check_scores(model.predict(data) if is_model else model, len(data.y))
@@ -374,6 +376,8 @@ def _on_lists(model: Any, data: Any, lists: Comparisons) -> tuple[Any, JudgedLis
     """The model or the scores on the lists, and the lists as judgements."""
     if not isinstance(data, Groups):
         raise SettingError(f"The data are {type(data).__name__}; lists judge documents of Groups.")
+    from luce.data.order_files import judged_lists
+
     judged = judged_lists(data, lists)
     if hasattr(model, "predict"):
         return _ListModel(model, data, lists), judged
@@ -424,13 +428,14 @@ def evaluate_arrays(
     >>> evaluate_arrays(np.array([1.0, 2.0]), np.array([0.0, 1.0]), np.array([0, 2]), [get("mrr")])
     {'mrr': array([1.])}
     """
+    from luce.metrics.lists import Lists
+
     values: dict[str, FloatArray] = {}
     lists = {
         chosen: Lists(scores, labels, offsets, chosen, document_ids, rmax, subtopics)
         for chosen in dict.fromkeys(metric.conventions for metric in metrics)
     }
     for metric in metrics:
-        assert metric.formula.measure is not None
         found = metric.formula.measure(lists[metric.conventions], metric.cutoff or 0)
         if metric.name in values and not np.array_equal(values[metric.name], found, equal_nan=True):
             raise SettingError(

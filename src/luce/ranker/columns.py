@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from luce.data.groups import Groups, query_sizes
-from luce.data.readers.tables import frame_groups, frame_kind
 from luce.data.schema import Schema
+from luce.data.table import frame_kind
 from luce.errors import DataError, SettingError
 from luce.result import as_frame, facts, html_table, sheet_of
 from luce.training.run import best_validation
@@ -96,6 +96,8 @@ def table_groups(X: Any, given: Mapping[str, Any], *, schema: Schema | None = No
         used = needed | {said[role] for role in given if role in said}
         if needed <= set(names):  # else all are named where one is missed
             keep = [name for name in names if name in used]
+    from luce.data.readers.tables import frame_groups
+
     return frame_groups(X, beside, keep, said)
 
 

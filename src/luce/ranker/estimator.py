@@ -7,7 +7,7 @@ from copy import deepcopy
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,15 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from luce.base import to_be_fitted
 from luce.checks import truth
-from luce.data.clicks import Clicks
 from luce.data.comparisons import Comparisons
 from luce.data.filling import KINDS
-from luce.data.groups import Groups
-from luce.data.text.transformer import Text
-from luce.data.trec import document_names
+from luce.data.groups import Groups, document_names
 from luce.errors import DataError, LuceError, RowsError, SettingError
 from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons, with_clicks
-from luce.metrics.evaluate import evaluate_rows, mean_of
 from luce.ranker.columns import importance_table, query_weights, shown_as_html
 from luce.ranker.fitting import (
     Fitting,
@@ -42,10 +38,13 @@ from luce.ranker.fitting import (
 from luce.ranker.intake import refuse_blind_search, rows_of
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms, unknown_parameter
 from luce.registry import all_settings_of, unknown_setting, with_settings
-from luce.training.descent import LinearStream
 from luce.training.held_out import warn_of_overlap
 from luce.training.task import Task
 from luce.types import FloatArray, Progress
+
+if TYPE_CHECKING:
+    from luce.data.clicks import Clicks
+    from luce.data.text.transformer import Text
 
 UNSET = "default"
 """`early_stopping` that was not given: None means never."""
@@ -350,6 +349,8 @@ class Ranker(Fitting):
         if first:
             self.schema_ = self.filling_ = None
             refuse_trainer(parts, named=isinstance(self.trainer, str) and self.trainer != "auto")
+            from luce.training.descent import LinearStream
+
             self.stream_ = LinearStream(data.n_features, parts.trainer.l2)
             self.parts_, self.loss_ = parts, parts.loss
         self.scorer_, self.loss_ = self.stream_.learn(data, self.trained_loss)
@@ -396,6 +397,8 @@ class Ranker(Fitting):
 
         `sample_weight`, which scikit-learn's routing knows, is the weight of the query of each row.
         """
+        from luce.metrics.evaluate import evaluate_rows, mean_of
+
         check_is_fitted(self, "scorer_")
         data = self._judged_groups(X, y, qid, group)
         metric = self.parts_.metric

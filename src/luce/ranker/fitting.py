@@ -15,10 +15,8 @@ from numpy.typing import ArrayLike
 
 from luce.base import FOLDS, Base, RankerBase, cross_fitted, make_base, to_be_fitted
 from luce.data.comparisons import Comparisons
-from luce.data.groups import Groups
-from luce.data.order_files import graded_rows, position_grades
-from luce.data.trec import document_names
-from luce.display import progress_bar
+from luce.data.groups import Groups, document_names
+from luce.data.statements import graded_rows, position_grades
 from luce.errors import DataError, LuceWarning, RowsError, SettingError, of_user
 from luce.losses.base import Loss
 from luce.losses.function_loss import warn_of_gradient
@@ -54,6 +52,8 @@ def watched(
     if not verbose:
         yield tell if listening else None
         return
+    from luce.display import progress_bar
+
     with progress_bar(parts.title, {"validation": parts.metric.name}, last=True) as bar:
         listening.append(bar)
         yield tell

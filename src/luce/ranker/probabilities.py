@@ -17,13 +17,6 @@ from luce.data.groups import Groups
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Likelihood, Loss
 from luce.losses.chances import PairProbabilities, TopKChances, pairs_of_draws
-from luce.losses.probabilities import (
-    list_likelihoods,
-    log_likelihoods,
-    pair_probabilities,
-    sample_rankings,
-    topk_chances,
-)
 from luce.losses.tier_sizes import SizeModel
 from luce.ranker.intake import Intake
 from luce.ranker.parts import Parts
@@ -52,6 +45,8 @@ class Probabilities(Intake):
         `sizes="fitted"` takes how large tiers are from the training data, `"model"` from the loss alone. With ordered
         lists of rows as `comparisons` it is that of every list, those of the first query first.
         """
+        from luce.losses.probabilities import log_likelihoods
+
         check_is_fitted(self, "scorer_")
         if comparisons is not None:
             data = self._groups(X, y, qid, None, reset=False)
@@ -62,6 +57,8 @@ class Probabilities(Intake):
         return log_likelihoods(self._likelihood(), self._scores(data), data.y, data.offsets, self._sizes(sizes))
 
     def _list_likelihoods(self, data: Groups, lists: Comparisons, sizes: str) -> FloatArray:
+        from luce.losses.probabilities import list_likelihoods
+
         model = self._sizes(sizes)
         if self._by_stages:
             seen, found = self._normalised(data), []
@@ -92,6 +89,8 @@ class Probabilities(Intake):
 
         `k` is the length of the top that a top-k loss draws, where it is not that of the training.
         """
+        from luce.losses.probabilities import sample_rankings
+
         data = self._fitted_groups(X, None, qid)
         rng, model = self._rng(), self._sizes(sizes)
         if self._by_stages:
@@ -104,6 +103,8 @@ class Probabilities(Intake):
         self, X: Any, *, qid: ArrayLike | None = None, samples: int = 2000, sizes: str = "fitted"
     ) -> list[PairProbabilities]:
         """Both kinds of chances for every query, with their standard errors."""
+        from luce.losses.probabilities import pair_probabilities
+
         data = self._fitted_groups(X, None, qid)
         rng, model = self._seeded(), self._sizes(sizes)
         if self._by_stages:
@@ -124,6 +125,8 @@ class Probabilities(Intake):
         `topk-cps` is drawn stage by stage, `hom_oo` and `hom_og` beyond enumeration by weighted sets; the field `draws`
         of the result is 0 where nothing was drawn.
         """
+        from luce.losses.probabilities import topk_chances
+
         data = self._fitted_groups(X, None, qid)
         loss = self._likelihood()
         k, draws, rng = whole("k", k, 1), whole("draws", draws, 2), self._seeded()

@@ -309,7 +309,7 @@ def _own(data: Groups, kernel: Callable[[FloatArray], FloatArray], normalise: st
 def _check(data: Groups, kernel: Kernel, column: FloatArray) -> None:
     bad = np.flatnonzero(~np.isfinite(column))
     if bad.size:
-        from luce.data.trec import document_names
+        from luce.data.groups import document_names
 
         row = int(bad[0])
         query, document = str(data.qid[row]), str(document_names(data)[row])

@@ -10,7 +10,6 @@ import numpy as np
 
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
-from luce.data.order_files import judged_lists
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import Likelihood, Loss, Target
 from luce.metrics.catalog import Formula, Metric, get
@@ -45,7 +44,7 @@ def held_out(valid: Groups, lists: Comparisons | None, metric: Metric, scorer: A
     >>> found.data.y.tolist(), found.rows.tolist()
     ([0.0, 0.0, 1.0], [0, 1, 2])
     """
-    if metric.name == "log_likelihood" and metric.formula.measure is not None:
+    if metric.name == "log_likelihood" and metric.formula.home is not None:
         pass  # of a trainer that brings a likelihood of its own
     elif lists is not None and lists.holds_pairs:
         metric = _of_pairs(metric, loss)
@@ -59,6 +58,8 @@ def held_out(valid: Groups, lists: Comparisons | None, metric: Metric, scorer: A
             "Validation lists that leave documents open cannot judge a scorer that looks at whole queries; give top "
             "lists."
         )
+    from luce.data.order_files import judged_lists
+
     judged = judged_lists(valid, lists)
     return HeldOut(judged.groups(valid), metric, judged.rows)
 

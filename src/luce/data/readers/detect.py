@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from luce.checks import path_of
 from luce.data.groups import Groups
-from luce.data.mapped import KIND, read_data
 from luce.data.readers.letor import LetorFile, LetorOptions
-from luce.data.readers.tables import JudgedTable
 from luce.data.schema import COLUMN_LISTS, Schema, TableWords
 from luce.data.table_file import TABLE_SUFFIXES, TableFile, table_kind
 from luce.data.text_files import first_bytes, open_input, plain_suffix
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.storage import container_kind
+
+if TYPE_CHECKING:
+    from luce.data.readers.tables import JudgedTable
 
 _LETOR_OPTIONS = set(LetorOptions.__dataclass_fields__)
 _LOG_OPTIONS = {"judgements", "absent", "features", "log_name", "allow_nan"}
@@ -40,7 +41,7 @@ def data_format(path: str | Path) -> str:
         return table_kind(path) if _is_json_table(path) else "log"
     if head[8:9] == b"{" or path.suffix == ".lucedata":
         kind = container_kind(path)
-        if kind not in (None, KIND):
+        if kind not in (None, "data"):
             raise ModelFormatError(f"{path} holds a {kind}, not data; give a file of judged documents.")
         return "lucedata"
     head = first_bytes(path, 6)
@@ -96,6 +97,8 @@ def open_source(path: str | Path, **options: Any) -> LetorFile | JudgedTable | G
     format = data_format(path)
     if format == "lucedata":
         _check_options(path, format, options, {"verify"})
+        from luce.data.mapped import read_data
+
         return read_data(path, **options)
     if format == "letor":
         _check_options(path, format, options, _LETOR_OPTIONS)
@@ -106,6 +109,8 @@ def open_source(path: str | Path, **options: Any) -> LetorFile | JudgedTable | G
 
         return read_log(path, **{name: value for name, value in options.items() if name != "allow_nan"})
     _check_options(path, format, options, _TABLE_OPTIONS)
+    from luce.data.readers.tables import JudgedTable
+
     return JudgedTable(path, TableFile(path, format), options)
 
 

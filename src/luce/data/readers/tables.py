@@ -19,7 +19,7 @@ from luce.data.named_rows import subtopic_matrix
 from luce.data.outline import GrowingMatrix, Outline, outline_of_rows
 from luce.data.readers.columns import DISGUISED, FEW_ROWS, LIKE_ID, Encoder, frame_index, numbers, type_name
 from luce.data.schema import LEFT_OUT, Schema, TableWords, choose, words
-from luce.data.table import Table
+from luce.data.table import Table, frame_kind
 from luce.data.table_file import TableFile, table_kind
 from luce.data.text_files import as_parse_error, border
 from luce.errors import DataError, LuceWarning, ParseError
@@ -95,18 +95,6 @@ def frame_groups(frame: Any, beside: Mapping[str, Any], keep: Sequence[str] | No
     if keep is not None:
         table.names = [name for name in table.names if name in keep or name in beside]
     return replace(JudgedTable(None, table, said).read(), frame=frame_kind(frame))
-
-
-def frame_kind(X: Any) -> str | None:
-    """One of "pandas", "polars" and "pyarrow"; None for what is no data frame."""
-    from narwhals import dependencies as known
-
-    tests = {
-        "pandas": known.is_pandas_dataframe,
-        "polars": known.is_polars_dataframe,
-        "pyarrow": known.is_pyarrow_table,
-    }
-    return next((kind for kind, test in tests.items() if test(X)), None)
 
 
 @contextmanager
