@@ -192,9 +192,13 @@ def fingerprint(function: Any) -> str:
             continue
         seen.add(here)
         digest.update(here.__module__.encode())  # by which what was compiled finds its parts again
-        for piece in _pieces(here.__code__):
-            digest.update(piece)
-        for name in sorted(_names(here.__code__)):
+        codes, names = [here.__code__], set[str]()
+        for code in codes:
+            codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+            plain = [constant for constant in code.co_consts if not isinstance(constant, types.CodeType)]
+            digest.update(code.co_code + repr((code.co_names, code.co_varnames, plain)).encode())
+            names.update(code.co_names)
+        for name in sorted(names):
             value = getattr(here.__globals__.get(name), "py_func", here.__globals__.get(name))
             if isinstance(value, types.FunctionType):
                 if value.__module__.startswith("luce"):
@@ -204,21 +208,3 @@ def fingerprint(function: Any) -> str:
             elif isinstance(value, int | float | tuple | str | bytes | np.generic):
                 digest.update(repr((name, value)).encode())
     return digest.hexdigest()
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _codes(constant)
-
-
-def _pieces(code: types.CodeType) -> Iterator[bytes]:
-    for inner in _codes(code):
-        plain = [constant for constant in inner.co_consts if not isinstance(constant, types.CodeType)]
-        yield inner.co_code
-        yield repr((inner.co_names, inner.co_varnames, plain)).encode()
-
-
-def _names(code: types.CodeType) -> set[str]:
-    return {name for inner in _codes(code) for name in inner.co_names}

@@ -88,10 +88,6 @@ class Gradients(Trainer):
 
     def minimise(self, search: Search) -> tuple[FloatArray, History]:
         """The parameters to keep, and what happened."""
-        return self.followed(search)
-
-    def followed(self, search: Search) -> tuple[FloatArray, History]:
-        """The same from one start."""
         task, objective = search.task, search.objective
         fingerprint = partial(task.fingerprint, self, search.start, self.draws)
         run = task.start_run(self.most(objective), self.early_stopping, search.validate, fingerprint)
@@ -275,7 +271,7 @@ class InBall(Gradients):
             folder = None if task.checkpoint is None else Path(task.checkpoint) / f"start-{k}"
             own = replace(task, seed=task.seed + k, checkpoint=folder)
             judge = search.validate if self.keep == "best" else None
-            found.append(self.followed(search._replace(start=first, task=own, validate=judge)))
+            found.append(super().minimise(search._replace(start=first, task=own, validate=judge)))
             if self.keep == "last" and search.validate is not None:
                 found[-1][1].validation = [search.validate(found[-1][0])]
         if len(found) == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,8 @@ class LBFGSSearch(Training):
     A checkpoint holds the iterate and the memory of curvature, so that a resumed search gives the bits of a whole one.
     """
 
+    blas = staticmethod(one_blas_thread)
+
     def __init__(
         self,
         function: Function,
@@ -97,16 +99,6 @@ class LBFGSSearch(Training):
         self.memory = Memory(memory, preconditioner)
         self.before = np.inf
         self.blocked = False
-
-    def opened(self, run: TrainingRun) -> Self:
-        """With one BLAS thread: the search's small products wake others that spin beside ours, at half their speed."""
-        with one_blas_thread():
-            return super().opened(run)
-
-    def follow(self) -> Self:
-        """The same."""
-        with one_blas_thread():
-            return super().follow()
 
     def begin(self) -> None:
         """At the point of the last checkpoint, with the memory it had."""

@@ -104,9 +104,14 @@ class Objective:
         n = self.scorer.n_parameters
         return self.units * vector[:n], self.loss.with_parameters(vector[n:])
 
-    def value_and_grad(self, vector: FloatArray) -> tuple[float, FloatArray]:
-        """Objective and gradient at `vector`."""
-        return self._over(self.chunks, vector, self.loss, self.total_weight)
+    def value_and_grad(
+        self, vector: FloatArray, chunks: Sequence[Chunk] | None = None, loss: Loss | None = None, weight: float = 0.0
+    ) -> tuple[float, FloatArray]:
+        """Objective and gradient at `vector`; over some chunks, with a loss that draws anew, where they are given."""
+        n, parts = self.scorer.n_parameters, self.parts(vector, chunks, loss)
+        value, grad = added_up(parts, weight or self.total_weight, self.units * vector[:n], self.l2)
+        grad[:n] *= self.units
+        return value, grad
 
     def value(self, vector: FloatArray) -> float:
         """Objective alone, without the scorer's way back."""
@@ -142,13 +147,7 @@ class Objective:
         first, last = batch
         weight = float(last - first if self.query_weight is None else self.query_weight[first:last].sum())
         inside = [(max(a, first), min(b, last)) for a, b in self.chunks if a < last and b > first]
-        return self._over(inside, vector, loss, weight or 1.0)
-
-    def _over(self, chunks: Sequence[Chunk], vector: FloatArray, loss: Loss, weight: float) -> tuple[float, FloatArray]:
-        n = self.scorer.n_parameters
-        value, grad = added_up(self.parts(vector, chunks, loss), weight, self.units * vector[:n], self.l2)
-        grad[:n] *= self.units
-        return value, grad
+        return self.value_and_grad(vector, inside, loss, weight or 1.0)
 
     def parts(self, vector: FloatArray, chunks: Sequence[Chunk] | None = None, loss: Loss | None = None) -> list[Part]:
         """The sums of chunks (None: of all), which added in order make the objective."""

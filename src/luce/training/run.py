@@ -11,6 +11,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -224,15 +225,6 @@ class TrainingRun:
         """The iterate to keep: the best on validation, or the last."""
         return self.last if self.best is None else self.best
 
-    def follow(self, steps: Iterator[Step]) -> bool:
-        """Take steps as long as one more is allowed; True where they ended by themselves."""
-        while self.goes_on:
-            step = next(steps, None)
-            if step is None:
-                return True
-            self.step(*step)
-        return False
-
 
 class Step(NamedTuple):
     """What one iteration gives: the iterate (what is kept of it where it is the best), and the objective there."""
@@ -253,6 +245,8 @@ class Training(ABC):
     """The iterate before the first step."""
     run: TrainingRun
     """The record of the training, once it is open."""
+    blas: Callable[[], AbstractContextManager[None]] = nullcontext
+    """What steps are taken in: `one_blas_thread` where small products would wake threads that spin beside ours."""
 
     @abstractmethod
     def steps(self) -> Iterator[Step]:
@@ -273,20 +267,25 @@ class Training(ABC):
         """The training before its next step: its first one, or that after the last checkpoint."""
         self.run, run.extras = run, self.state
         run.resume(self.start)
-        self.begin()
-        self._coming = self.steps()
+        with self.blas():
+            self.begin()
+        self._coming, self._ended = self.steps(), False
         return self
 
     def round(self) -> bool:
         """One more step; False where none can follow. For who wants to watch or time them."""
         step = next(self._coming, None)
+        self._ended = step is None
         if step is not None:
             self.run.step(*step)
-        return step is not None
+        return not self._ended
 
     def follow(self) -> Self:
         """The training at its end."""
-        self.run.history.converged = self.converged(self.run.follow(self._coming))
+        with self.blas():
+            while self.run.goes_on and self.round():
+                pass
+        self.run.history.converged = self.converged(self._ended)
         return self
 
 
