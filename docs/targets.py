@@ -30,7 +30,8 @@ are kept apart.
 
 Searches (`tune`, `compare`, `auto`) learn from lists and pairs as they do from grades, and choose by the likelihood of
 those that they held out: `--comparisons`, `--orders`, or data that hold what is stated of their documents
-(`luce.data.named_rows.with_statements`). From clicks there is `auto`; `tune` and `compare` do not take a log.
+(`luce.data.named_rows.with_statements`). `luce compare --clicks` and `luce tune --clicks` learn from preferences and
+ties of a log, freed of position, in place of grades; `luce train --model auto --clicks` lets held-out queries choose.
 """
 
 

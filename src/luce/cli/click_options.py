@@ -107,20 +107,19 @@ class ClickOptions:
 
         return replace(groups, y=np.zeros(groups.n_rows))
 
-    def arguments(self, log: Path, groups: Groups, ranker: Ranker, report: Report) -> dict[str, Any]:
-        """What `Ranker.fit` is given: clicks for the choice loss, unbiased pairs for a loss over pairs."""
+    def paired(self, log: Path, groups: Groups, report: Report) -> Groups:
+        """The data with the preferences and ties of the log, freed of position, for a loss over pairs."""
         from luce.clicks import pairs
 
-        loss = ranker.parts().loss
-        if loss is None:
+        stated = pairs(self.examined(log, groups, report, True), groups, missing=self.missing_documents)
+        report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties, freed of position.")
+        return replace(groups, stated=stated)
+
+    def arguments(self, log: Path, groups: Groups, ranker: Ranker, report: Report) -> dict[str, Any]:
+        """What `Ranker.fit` is given for the choice loss."""
+        if ranker.parts().loss is None:
             raise SettingError("--clicks needs a loss, such as click_choice; this model has a criterion of its own.")
-        by_pairs = loss.takes_comparisons
-        found = self.examined(log, groups, report, by_pairs)
-        if by_pairs:
-            stated = pairs(found, groups, missing=self.missing_documents)
-            report.say(f"{len(stated.wins):,} preferences and {len(stated.ties):,} ties, freed of position.")
-            return {"comparisons": stated, "comparison_weight": self.clicks_weight}
-        target = found.target(groups, self.missing_documents)
+        target = self.examined(log, groups, report).target(groups, self.missing_documents)
         self.advise(ranker, target, groups, report)
         return {"clicks": target, "clicks_weight": self.clicks_weight}
 

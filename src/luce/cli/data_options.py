@@ -210,19 +210,25 @@ class StatedReading(FoldReading):
         None, "Ordered lists to learn from and to judge by, files as for `luce train`; repeatable."
     )
 
+    clicks: Path | None = flag(
+        None, "A click log or saved counts to learn from and to judge by, in place of grades, as for `luce clicks`."
+    )
+
     def given(self) -> dict[str, Any]:
         """As `FoldReading`, with the paths of the files."""
         from luce.cli.common import refuse_two
         from luce.data.text_files import absent
 
-        refuse_two("comparisons", self.comparisons, {"orders": self.orders})
-        for path in [*(self.comparisons or []), *(self.orders or [])]:
+        refuse_two("comparisons", self.comparisons, {"orders": self.orders, "clicks": self.clicks})
+        refuse_two("orders", self.orders, {"clicks": self.clicks})
+        for path in [*(self.comparisons or []), *(self.orders or []), *([self.clicks] if self.clicks else [])]:
             if not path.exists():
                 raise absent(path)
         said = super().given()
         if "text" in said:
             raise SettingError("--text is for luce train, predict and evaluate; searches do not read texts.")
-        return said | {name: list(map(str, said[name])) for name in ("comparisons", "orders") if name in said}
+        said |= {name: list(map(str, said[name])) for name in ("comparisons", "orders") if name in said}
+        return said | ({} if self.clicks is None else {"clicks": str(self.clicks)})
 
 
 @dataclass(frozen=True)

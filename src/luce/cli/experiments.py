@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _GRADED = "ndcg@10,ndcg@1,map"
-_CHOOSES = "(default: ndcg@10; with --comparisons or --orders log_likelihood)"
+_CHOOSES = "(default: ndcg@10; with --comparisons, --orders or --clicks log_likelihood)"
 
 
 @contextmanager
@@ -166,8 +166,8 @@ class _Compared:
     )
     metrics: str | None = flag(
         None,
-        "Metrics to report, the first one leads (default: ndcg@10,ndcg@1,map; with --comparisons pairwise_accuracy, "
-        "with --orders kappa_ndcg@10,kappa_err).",
+        "Metrics to report, the first one leads (default: ndcg@10,ndcg@1,map; with --comparisons or --clicks "
+        "pairwise_accuracy, with --orders kappa_ndcg@10,kappa_err).",
     )
     tune_on: str | None = flag(None, f"Metric on validation data that chooses the settings {_CHOOSES}.")
     baseline: str | None = flag(None, "A model of the list to test all others against, beside the best one.")
@@ -205,8 +205,9 @@ def compare(
 
 def _measures(read: StatedReading, metrics: str | None, chosen_by: str | None) -> tuple[list[str], str]:
     """Metrics to report, and the one that chooses: what is stated in place of grades is chosen by its likelihood."""
-    usual = "pairwise_accuracy" if read.comparisons else "kappa_ndcg@10,kappa_err" if read.orders else _GRADED
-    likely = "log_likelihood" if read.comparisons or read.orders else "ndcg@10"
+    pairs = read.comparisons or read.clicks
+    usual = "pairwise_accuracy" if pairs else "kappa_ndcg@10,kappa_err" if read.orders else _GRADED
+    likely = "log_likelihood" if pairs or read.orders else "ndcg@10"
     return _listed(usual if metrics is None else metrics), likely if chosen_by is None else chosen_by
 
 

@@ -103,19 +103,30 @@ class _Job:
     stopped: list[int] = field(default_factory=list)
     """The rounds after which Ctrl-C ended the training, where it did."""
 
+    @property
+    def by_pairs(self) -> bool:
+        """Whether clicks are learned from as preferences and ties, for a loss over pairs."""
+        loss = self.ranker.parts().loss
+        return loss is not None and loss.takes_comparisons
+
     def here(self, data: Path, held: Validation, stated: Stated, clicking: ClickOptions, seed: int) -> Ranker:
         """Train on a file, on this machine; gives the ranker that was trained."""
         missing = clicking.missing_documents
 
         def stating(one: Groups) -> Groups:
-            return _stated(clicking.graded(one), stated, missing, self.report)
+            graded = clicking.graded(one)
+            if stated.clicks is not None and self.by_pairs:
+                return clicking.paired(stated.clicks, graded, self.report)
+            return _stated(graded, stated, missing, self.report)
 
         groups, checked = self._read(data, held, seed, stating)
         beside: dict[str, Any] = {"comparison_weight": stated.comparison_weight}
         if clicking.guard and stated.clicks is not None:
             with self._progress() as told:
                 return clicking.guarded(self.ranker, stated.clicks, groups, seed, self.report, told)
-        if stated.clicks is not None:
+        if stated.clicks is not None and self.by_pairs:
+            beside["comparison_weight"] = clicking.clicks_weight
+        elif stated.clicks is not None:
             beside = clicking.arguments(stated.clicks, groups, self.ranker, self.report)
         elif groups.stated is None:
             _check_preferences(str(data), groups.y, groups.offsets)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from luce.data.groups import Groups
 from luce.data.named_rows import with_statements
 from luce.data.readers.detect import beside, data_format, open_source, read, read_like
 from luce.data.schema import Schema
-from luce.errors import DataError, SettingError
+from luce.errors import DataError, LuceWarning, SettingError
 from luce.training.task import digest_of
 from luce.types import IntArray
 
@@ -49,12 +50,13 @@ def find_folds(path: str | Path, *, folds: int = 5, seed: int = 0, **options: An
     A folder with `Fold1`, `Fold2`, ... that hold train, vali and test files is taken as it is, and so is a folder that
     holds the three files themselves. A single file is cut by query into `folds` parts: each is the test part once, the
     next one is for validation, the others are for training. Options go to `luce.read`; `comparisons` and `orders` are
-    files of what is stated of the documents, which is learned from and judged by where there are no grades.
+    files of what is stated of the documents, which is learned from and judged by where there are no grades, and
+    `clicks` is a log, whose preferences and ties, freed of position, stand in place of any grades.
     """
     path = Path(path)
     if path.is_file():
         reading, files = _apart(options)
-        data = with_statements(read(path, **reading), **files)
+        data = _with_statements(read(path, **reading), files, "error")
         return grouped_folds(data, folds, seed)
     if not path.is_dir():
         raise DataError(f"{path} does not exist; give a file, or a folder with train, vali and test files.")
@@ -146,13 +148,27 @@ class FileParts:
     def _stated(self, part: Groups) -> Groups:
         """A part with what is stated of its documents; files beside several parts name the documents of all."""
         alone = self.valid is None and self.test is None
-        return with_statements(part, **_apart(self.options)[1], missing="error" if alone else "skip")
+        return _with_statements(part, _apart(self.options)[1], "error" if alone else "skip")
 
 
 def _apart(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `luce.read` takes, and the files of statements."""
-    files: dict[str, Any] = {name: options[name] for name in ("comparisons", "orders") if name in options}
+    files: dict[str, Any] = {name: options[name] for name in ("comparisons", "orders", "clicks") if name in options}
     return {name: value for name, value in options.items() if name not in files}, files
+
+
+def _with_statements(data: Groups, files: dict[str, Any], missing: str) -> Groups:
+    """The data with what files state of their documents; that of a log of clicks is in place of grades."""
+    log = files.get("clicks")
+    if log is None:
+        return with_statements(data, **files, missing=missing)
+    from luce.clicks import examination, pairs
+    from luce.clicks import read as read_log
+
+    examined = examination(read_log(log, pairs=True), data, missing=missing)
+    for note in (*examined.counts.notes, *examined.notes):
+        warnings.warn(note, LuceWarning, stacklevel=2)
+    return replace(data, y=np.zeros(data.n_rows), stated=pairs(examined, data, missing=missing))
 
 
 @dataclass(frozen=True)

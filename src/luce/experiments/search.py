@@ -250,6 +250,7 @@ def _reading(options: dict[str, Any]) -> list[str]:
     words: list[str] = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
+        words += ["--ignore-grades"] if name == "clicks" else []
         if value is True:
             words.append(option)
         elif isinstance(value, dict):

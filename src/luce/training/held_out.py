@@ -76,8 +76,10 @@ def _of_pairs(metric: Metric, loss: Loss | None) -> Metric:
 
     def log_prob(scores: FloatArray, labels: FloatArray) -> float:
         chances = loss.pair_chances(scores, np.random.default_rng(0), 2000)
-        better, worse = (0, 1) if labels[0] >= labels[1] else (1, 0)
-        return float(np.log(chances.tie[0, 1] if labels[0] == labels[1] else chances.before[better, worse]))
+        if labels[0] == labels[1]:  # of a model without ties the preferences alone are judged
+            return float(np.log(chances.tie[0, 1])) if chances.tie[0, 1] > 0 else np.nan
+        better, worse = (0, 1) if labels[0] > labels[1] else (1, 0)
+        return float(np.log(chances.before[better, worse]))
 
     return Metric("log_likelihood", Formula(None, function=log_prob))
 
