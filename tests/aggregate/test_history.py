@@ -12,7 +12,6 @@ import pytest
 from scipy.special import roots_hermitenorm
 
 from luce.aggregate import leaderboard, save_board, simulate_battles, update_board
-from luce.aggregate.board.categories import _pooled
 from luce.aggregate.history import walks
 from luce.aggregate.history.walks import Games, Parameters, diagonal_filter, filtered, most_probable
 from luce.cli import main
@@ -308,19 +307,6 @@ def test_newton_steps_refuse_to_go_astray() -> None:
     assert walks._newton_steps(lambda x: float(np.cos(x[0])), np.array([0.1])) is None
     near = walks._newton_steps(lambda x: float(np.cosh(x[0]) + (x[1] - 1.0) ** 2), np.array([0.3, 0.5]))
     np.testing.assert_allclose(near, [0.0, 1.0], atol=1e-3)
-
-
-def test_categories_without_a_difference_are_the_whole() -> None:
-    """With no spread between categories a board is the overall one, with its errors."""
-    rows = simulate_battles(3000, np.linspace(1, -1, 6), tie=0.8, random_state=0).table.to_pydict()
-    rows["kind"] = np.random.default_rng(0).choice(["x", "y", "z"], 3000).tolist()
-    boards = leaderboard(rows, by="kind", pool=False)
-    same = _pooled(boards.overall, boards["x"], 0.0)
-    ours, whole = (dict(zip(b.names, b.se, strict=True)) for b in (same, boards.overall))
-    assert all(ours[name] == pytest.approx(se, rel=0.05) for name, se in whole.items())
-    middle = dict(zip(boards.overall.names, boards.overall.strength, strict=True))
-    gaps = [s - middle[n] for n, s in zip(same.names, same.strength, strict=True)]
-    assert np.ptp(gaps) < 1e-3
 
 
 def test_a_matrix_of_categories_has_one_zero() -> None:
