@@ -18,6 +18,7 @@ from luce.aggregate.board.battles import YEAR, Battles, find_columns, read_battl
 from luce.aggregate.board.fitting_problem import Request
 from luce.aggregate.board.ids import NO_IDS, Ids, leave_out_seen
 from luce.aggregate.board.likelihood import Model, get_model
+from luce.aggregate.board.next_battles import NextBattles, next_battles
 from luce.aggregate.board.options import (
     Columns,
     Inference,
@@ -165,6 +166,14 @@ class History(Ranked):
     def draw_probability(self, a: str, b: str, *, side: float = 0.0) -> float:
         """P(a and b draw) now."""
         return self._chances(a, b, side)[1]
+
+    def next(self, n: int = 50) -> NextBattles:
+        """The n battles that are expected to shorten the rank sets of now most."""
+        link, t, games = self.model.link, self.parameters.t, self.games[self.posterior.order]
+        assert link is not None
+        return next_battles(
+            self.posterior, games, lambda d: (np.exp(link.win(d, t).value), np.exp(link.tie(d, t).value)), n
+        )
 
     def after(self, names: tuple[str, ...], games: Games, notes: tuple[str, ...]) -> History:
         """The board after more games, by the filter; `names` begins with the players known so far."""
