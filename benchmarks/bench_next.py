@@ -1,9 +1,9 @@
 """How many battles an arena needs for the same rank sets: those that `Board.next` proposes, beside other pairings.
 
-python benchmarks/bench_next.py [arenas]; the figures are in docs/leaderboard.md. Every arena starts with the same random
-battles; each policy then adds batches until its rank sets are as short as those of random pairing at the end. "uncertain"
-holds the battles of the pairs whose difference is least known (greatest information times variance), as arenas do that
-sample by uncertainty; "close" draws pairs of neighbours by strength.
+python benchmarks/bench_next.py [arenas]; the figures are in docs/leaderboard.md. Every arena starts with the same
+random battles; each policy then adds batches until its rank sets are as short as those of random pairing at the end.
+"uncertain" holds the battles of the pairs whose difference is least known (greatest information times variance), as
+arenas do that sample by uncertainty; "close" draws pairs of neighbours by strength.
 """
 
 from __future__ import annotations

@@ -355,13 +355,23 @@ def test_where_graded_outcomes_do_not_fit(tmp_path) -> None:
     rows |= {"n": np.ones(300), "t": np.arange(300), "judge": np.arange(300) % 30}
     with pytest.raises(DataError, match="parts of a win, and a count"):
         leaderboard(rows, count="n")
-    with pytest.raises(SettingError, match="parts of a win"):
-        leaderboard(rows, time="t")
     board = leaderboard(rows, group="judge")
     with pytest.raises(SettingError, match="leave parts of wins"):
         judge_agreement(board, rows, group="judge")
+    with pytest.raises(SettingError, match="can be kept for updates"):
+        save_board(board, tmp_path / "b.luce")
+
+
+def test_a_graded_board_is_kept_and_updated(tmp_path) -> None:
+    rows, _ = graded()
+    old, new = ({key: list(values)[cut] for key, values in rows.items()} for cut in (slice(0, 200), slice(200, None)))
+    save_board(leaderboard(old), tmp_path / "b.luce")
+    kept, whole = update_board(tmp_path / "b.luce", new), leaderboard(rows)
+    assert kept.names == whole.names
+    np.testing.assert_allclose(kept.strength, whole.strength, atol=1e-6)
+    np.testing.assert_allclose(kept.se, whole.se, rtol=1e-6)
     with pytest.raises(SettingError, match="parts of wins"):
-        save_board(leaderboard(rows), tmp_path / "b.luce")
+        update_board(tmp_path / "b.luce", {**new, "outcome": ["a", "b"] * 50})
     save_board(leaderboard(ROWS), tmp_path / "b.luce")
     with pytest.raises(SettingError, match="parts of wins"):
         update_board(tmp_path / "b.luce", rows)

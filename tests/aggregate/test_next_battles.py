@@ -15,7 +15,7 @@ TABLE = simulate_battles(600, np.linspace(1, -1, 6), tie=0.8, random_state=0).ta
 
 
 def test_information_of_a_battle_is_that_of_bradley_and_terry() -> None:
-    """p (1 - p) without draws."""
+    """Without draws it is p (1 - p)."""
     d = np.linspace(-3, 3, 7)
     p = 1 / (1 + np.exp(-d))
     found = information(lambda x: (1 / (1 + np.exp(-x)), np.zeros_like(x)), d)

@@ -220,7 +220,7 @@ def _add_records(rows: list[dict[str, Any]], board: Ranked) -> None:
 def _methods(board: Ranked, record: dict[str, Any]) -> str:
     """Two sentences: where strengths come from, and what the ranks mean."""
     if isinstance(board, History):
-        how = f"{record['battles']:,.0f} battles by {record['model']} with strengths that are random walks, at {record['now']}"
+        how = f"{record['battles']:,.0f} battles by {record['model']} as random walks, at {record['now']}"
     elif isinstance(board, ScoreBoard):
         how = f"ranks on {len(board.tasks)} tasks by {record['model']}"
     else:
@@ -315,8 +315,8 @@ def _item_page(content: dict[str, Any], facts: dict[str, Any]) -> str:
     def table(title: str, rows: list[str], header: list[str]) -> str:
         heads = "".join(f'<th scope="col"{" class=number" if k else ""}>{escape(h)}</th>' for k, h in enumerate(header))
         return (
-            f'<h2>{title}</h2><div class="wide" role="region" aria-label="{title}" tabindex="0"><table><thead><tr>{heads}'
-            f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+            f'<h2>{title}</h2><div class="wide" role="region" aria-label="{title}" tabindex="0"><table>'
+            f"<thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
         )
 
     def line(label: str, *cells: str) -> str:

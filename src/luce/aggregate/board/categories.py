@@ -108,7 +108,7 @@ class CategoryBoards(Result):
 
 def join_categories(by: str, overall: Board, found: Mapping[str, Any], spread: float | None) -> CategoryBoards:
     """Boards that could be fitted; the others are named in the notes with their reason."""
-    boards = {name: board for name, board in found.items() if isinstance(board, Board)}
+    boards = {name: board for name, board in found.items() if not isinstance(board, str)}
     notes = [*overall.notes, *(f"No board of {name!r}: {why}" for name, why in found.items() if isinstance(why, str))]
     if not boards:
         raise DataError(f"No category of {by!r} has enough battles for a board; leave by out.")
@@ -119,7 +119,7 @@ def join_categories(by: str, overall: Board, found: Mapping[str, Any], spread: f
             f"Boards of categories borrow from each other: the strengths of an item differ by {spread:.3g} (standard "
             "deviation) between categories."
         )
-        if overall.errors == "bootstrap":
+        if getattr(overall, "errors", None) == "bootstrap":
             notes.append("The bootstrap is of the board of all; those of categories have errors by Laplace's method.")
     return CategoryBoards(by, overall, boards, spread, tuple(notes))
 

@@ -11,7 +11,7 @@ from luce.aggregate.board.battles import Battles, by_category
 from luce.aggregate.board.fitting_problem import FittingProblem, Request, battle_problem, take
 from luce.aggregate.board.hodge import HodgeParts, decompose
 from luce.aggregate.board.likelihood import Hodge, Model
-from luce.aggregate.board.options import Inference, Scale, kept_options
+from luce.aggregate.board.options import Inference, kept_options
 from luce.aggregate.board.pooling import pool
 from luce.aggregate.board.posterior import RANK_DRAWS, Posterior, draw_normal, normal_ends, rank_sets
 from luce.aggregate.board.result import Board, Effect
@@ -62,7 +62,8 @@ def leaderboard(
     if asked.columns.time is not None:
         from luce.aggregate.history.result import fit_history
 
-        return replace(fit_history(asked), options=kept_options(options))
+        found = fit_history(asked)
+        return found if asked.columns.by is not None else replace(found, options=kept_options(options))
     with one_blas_thread():
         if asked.columns.by is not None:
             return _categories(asked)
@@ -100,9 +101,8 @@ def _categories(asked: Request) -> CategoryBoards:
         pool(problem, found, list(problems.values()), near) if how.pool and len(problems) > 1 else ([], None)
     )
     for k, (name, mine) in enumerate(problems.items()):
-        lost = scale.anchor is not None and scale.anchor not in mine.names
-        own = replace(asked, scale=replace(scale, anchor=None, anchor_at=None)) if lost else asked
-        mine = replace(mine, said=(*mine.said, *["The anchor has no battle here; the mean is in its place."] * lost))
+        own_scale, lost = scale.of(mine.names)
+        own, mine = replace(asked, scale=own_scale), replace(mine, said=(*mine.said, *lost))
         try:
             at = pooled[k] if pooled else estimate(mine, how, near)
             boards[name] = _board(own, mine, at, _laplace(at, how) if pooled else _spread(own, mine, at, None))
@@ -176,15 +176,6 @@ def _say_open(tie: Effect | None) -> list[str]:
     return ["The results hardly bound the tie parameter: its interval is open above."]
 
 
-def _shift(problem: FittingProblem, scale: Scale, factor: float, x: FloatArray) -> float:
-    if scale.anchor is None:
-        return scale.zero
-    if scale.anchor not in problem.names:
-        raise DataError(f"The anchor {scale.anchor!r} is not among the {len(problem.names)} items of the data.")
-    at = scale.zero if scale.anchor_at is None else scale.anchor_at
-    return at - factor * float(x[problem.names.index(scale.anchor)])
-
-
 def _fitted(
     asked: Request,
     problem: FittingProblem,
@@ -198,7 +189,7 @@ def _fitted(
 def _board(asked: Request, problem: FittingProblem, found: Estimate, spread: _Spread) -> Board:
     model, how, n, component = asked.model, asked.how, len(problem.names), problem.component
     factor = asked.scale.factor(model.elo, model.name)
-    shift = _shift(problem, asked.scale, factor, found.x)
+    shift = asked.scale.shift(problem.names, factor * found.x)
     x, samples, profile = found.x[:n], None if spread.samples is None else spread.samples[:, :n], spread.profile
     covariance, separation = spread.covariance[:n, :n], found.prior.separation
     # An item without a link to any other has no scale to be sure or unsure on.

@@ -85,7 +85,8 @@ def next_battles(
     told = np.ones_like(d) if chances is None else information(chances, d.ravel()).reshape(d.shape)
     before = difference_variances(covariance)
     critical = posterior.sets.critical
-    gain, chosen = {}, {}
+    gain: dict[tuple[int, int], float] = {}
+    chosen: dict[tuple[int, int], int] = {}
     hoped = 0.0
     for _ in range(n - len(links) if open_.any() else 0):
         variance = difference_variances(covariance)

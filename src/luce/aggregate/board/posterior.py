@@ -141,8 +141,9 @@ class RankSets(NamedTuple):
 
     def at(self, order: IntArray) -> RankSets:
         """With the items in another order."""
-        kept = {name: values[order] for name, values in zip(self._fields, self[:5], strict=False) if values.ndim == 1}
-        return self._replace(**kept, surely_better=self.surely_better[np.ix_(order, order)])
+        lower, upper, better, least, most, critical = self
+        ends = (lower[order], upper[order], better[np.ix_(order, order)], least[order], most[order])
+        return RankSets(*ends, critical)
 
 
 def no_sets(component: IntArray) -> RankSets:
