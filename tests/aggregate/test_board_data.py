@@ -457,3 +457,23 @@ def test_real_votes_as_shares_and_as_three_columns(real_data) -> None:
     for column, kind in (("winner_model_a", "left"), ("winner_model_b", "right"), ("winner_tie", "tie")):
         one_hot[column] = (frame["winner"] == kind).astype(int)
     np.testing.assert_array_equal(leaderboard(one_hot, "bradley_terry").strength, votes.strength)
+
+
+def test_short_rows_by_a_policy(tmp_path) -> None:
+    path = tmp_path / "b.csv"
+    path.write_text("a,b,outcome,n,note\nx,y,a,2,1\ny,x,b\nx,y,tie,1\nx,y,b,1,2\n")
+    with pytest.raises(DataError, match="line 3: 3 cells, and the header has 5"):
+        leaderboard(path)
+    dropped = leaderboard(path, short_rows="drop", count="n")
+    assert dropped.n_battles == 3
+    assert "2 rows have fewer cells than the header; they are left out." in dropped.notes
+    filled = leaderboard(path, short_rows="fill")
+    assert filled.n_battles == 4
+    assert any("empty cells" in note for note in filled.notes)
+    with pytest.raises(DataError, match="n"):
+        leaderboard(path, short_rows="fill", count="n")
+    path.write_text("a,b,outcome\nx,y,a,2,1\n")
+    with pytest.raises(DataError, match="line 2: 5 cells, and the header has 3"):
+        leaderboard(path, short_rows="drop")
+    with pytest.raises(SettingError, match="is no file"):
+        leaderboard(ROWS, short_rows="drop")

@@ -217,3 +217,11 @@ def test_an_index_of_real_models(real_data) -> None:
     one, two = score_board(frame, resamples=100), score_board(frame.set_index("model"), resamples=100)
     assert one.names == two.names
     np.testing.assert_array_equal(one.strength, two.strength)
+
+
+def test_item_is_the_word_for_the_column_of_models() -> None:
+    rows = {"who": ["x", "y", "z"], "maths": [3, 2, 1], "code": [3, 1, 2]}
+    new, old = score_board(rows, item="who", resamples=100), score_board(rows, name="who", resamples=100)
+    assert new.names == old.names
+    with pytest.raises(SettingError, match="old word for item"):
+        score_board(rows, name="who", item="who")

@@ -64,8 +64,8 @@ class Scores:
         given = {name: value for name, value in vars(self).items() if name != "scores"}
         weights = {key: _number(value) for key, value in _pairs("--task-weight", given.pop("task_weight"))}
         lists = {name: tuple(given.pop(name) or ()) for name in ("drop", "lower")}
-        name, kept = given.pop("item"), dict(_pairs("--where", given.pop("where")))
-        return {**given, **lists, "name": name, "where": kept, "task_weights": weights}
+        kept = dict(_pairs("--where", given.pop("where")))
+        return {**given, **lists, "where": kept, "task_weights": weights}
 
 
 def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:

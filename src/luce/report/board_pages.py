@@ -338,7 +338,9 @@ def _item_page(content: dict[str, Any], facts: dict[str, Any]) -> str:
         rows = [line(f"{when + time:.2f}", cell(strength)) for time, strength in pairs]
         parts.append(table("Over time", rows, ["time", "strength"]))
     keys = [
-        key for key in ("win", "draw", content.get("recorded"), "stands") if any(key in one for one in facts["against"])
+        key
+        for key in ("win", "draw", str(content.get("recorded")), "stands")
+        if any(key in one for one in facts["against"])
     ]
     rows = []
     for one in facts["against"]:

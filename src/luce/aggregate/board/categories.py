@@ -106,7 +106,7 @@ class CategoryBoards(Result):
         }
 
 
-def join_categories(by: str, overall: Board, found: Mapping[str, Any], spread: float | None) -> CategoryBoards:
+def join_categories(by: str, overall: Any, found: Mapping[str, Any], spread: float | None) -> CategoryBoards:
     """Boards that could be fitted; the others are named in the notes with their reason."""
     boards = {name: board for name, board in found.items() if not isinstance(board, str)}
     notes = [*overall.notes, *(f"No board of {name!r}: {why}" for name, why in found.items() if isinstance(why, str))]

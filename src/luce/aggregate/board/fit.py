@@ -62,8 +62,7 @@ def leaderboard(
     if asked.columns.time is not None:
         from luce.aggregate.history.result import fit_history
 
-        found = fit_history(asked)
-        return found if asked.columns.by is not None else replace(found, options=kept_options(options))
+        return fit_history(asked, kept_options(options))
     with one_blas_thread():
         if asked.columns.by is not None:
             return _categories(asked)

@@ -105,6 +105,8 @@ class Treatment(Spec):
         What a battle of one against itself is: error (refused), drop (left out), or tie, whatever its outcome.
     strong
         How many wins a strong verdict (A>>B, B>>A) counts.
+    short_rows
+        What a row of CSV with too few cells is: error (refused), drop (left out), or fill (empty cells at its end).
     draws
         What draws are: model (a probability of their own), half (half a win each) or drop; half for bradley_terry.
     names
@@ -116,6 +118,7 @@ class Treatment(Spec):
     both_bad: Literal["tie", "drop"] = "tie"
     self_battles: Literal["error", "drop", "tie"] = "error"
     strong: float = option(default=1.0, above=0)
+    short_rows: Literal["error", "drop", "fill"] = "error"
     draws: str | None = None
     names: Mapping[str, str] | None = option(default=None, convert=_names)
 

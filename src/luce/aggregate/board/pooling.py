@@ -128,7 +128,7 @@ def pool(
 ) -> tuple[list[Estimate], float]:
     r"""The estimate of every category, and the mean of the spread.
 
-    The spread has a uniform prior: its points are at -3, ..., 3 standard deviations of $\log \tau$ around the top of
+    The spread has a uniform prior up to 5: its points are up to 3 standard deviations of $\log \tau$ around the top of
     $\log m(\tau) + \log \tau$ and weigh in proportion to $m(\tau) \tau$; Laplace's approximation gives
 
     $$\log m = F + \frac{N}{2} \log \lambda + \frac{1}{2} \sum_c \log \det A_c - \frac{1}{2} \log \det S +
@@ -161,7 +161,8 @@ def pool(
         minimize_scalar(lambda u: -height(u), bounds=(_LEAST, _MOST), method="bounded", options={"xatol": 0.02}).x
     )
     bend = (2.0 * height(best) - height(best - 0.1) - height(best + 0.1)) / 0.01
-    points = best + np.arange(-3, 4) / np.sqrt(max(bend, _FLATTEST))
+    reach = 3.0 / np.sqrt(max(bend, _FLATTEST))
+    points = np.linspace(max(best - reach, _LEAST), min(best + reach, _MOST), 7)
     heights = np.array([height(float(u)) for u in points])
     share = np.exp(heights - heights.max())
     share /= share.sum()

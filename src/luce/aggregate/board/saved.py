@@ -101,7 +101,7 @@ def update_board(
 
     board = fit_battles(asked, joined)
     added = f"{0 if fresh is None else fresh.n_battles:,.0f} battles were added to {kept.n_battles:,.0f}."
-    return replace(board, notes=(added, unseen.note, *board.notes), options=stays)
+    return replace(board, notes=(added, unseen.note, *asked.said, *board.notes), options=stays)
 
 
 def _same_model(kept: str, asked: str | None) -> None:
@@ -134,7 +134,9 @@ def _joined(old: Battles, new: Battles) -> Battles:
         if any(v is not None for v in (battles.weight, battles.teams, battles.covariates)):
             raise SettingError("An update has no weights, teams or covariates; fit all battles instead.")
         if (old.share is None) != (new.share is None):
-            raise SettingError("Either the board or the update has parts of wins, and the other has not; fit all battles.")
+            raise SettingError(
+                "Either the board or the update has parts of wins, and the other has not; fit all battles."
+            )
         code = np.array([number[shown[name]] for name in battles.names])
         parts.append(_cells(replace(battles, names=names, a=code[battles.a], b=code[battles.b])))
     a, b, outcome, count = (np.concatenate([getattr(p, k) for p in parts]) for k in ("a", "b", "outcome", "count"))

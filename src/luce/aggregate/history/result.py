@@ -15,7 +15,7 @@ import pyarrow as pa
 from scipy.special import roots_hermitenorm
 
 from luce.aggregate.board.battles import YEAR, Battles, by_category, find_columns, read_battles, select
-from luce.aggregate.board.fitting_problem import Request, battle_problem
+from luce.aggregate.board.fitting_problem import Request, battle_problem, check_size, open_table
 from luce.aggregate.board.ids import NO_IDS, Ids, leave_out_seen
 from luce.aggregate.board.likelihood import Model, get_model
 from luce.aggregate.board.newton import add_up
@@ -84,6 +84,8 @@ class History(Ranked):
     """Whether draws have a probability of their own."""
     covariates: tuple[str, ...] = ()
     """Names of the covariates, in the order of `parameters.effects`."""
+    judged: bool = False
+    """Whether there were judges."""
     factor: float = 1.0
     """How much of the log-likelihood of a battle counts, where battles depend on each other or are weighted."""
     dates: bool = False
@@ -247,11 +249,11 @@ class History(Ranked):
         }
 
 
-def fit_history(asked: Request) -> History | CategoryBoards:
+def fit_history(asked: Request, kept: Mapping[str, Any]) -> History | CategoryBoards:
     """The most probable history of all battles, and of those of every category where there are categories."""
     _check_settings(asked)
     battles = asked.battles()
-    whole = _history(asked, battles)
+    whole = replace(_history(asked, battles), options=kept)
     by = asked.columns.by
     if by is None:
         return whole
@@ -290,11 +292,12 @@ def _history(asked: Request, battles: Battles, like: Parameters | None = None) -
     assert link is not None
     step = None if how.drift is None else max(how.drift, 1e-9) ** 2
     given = {"step": step if like is None else like.step, "start": None if like is None else like.start}
-    size = None if games.covariates is None else _sizes(games.covariates, battles.covariate_names)
-    unit = games if size is None else replace(games, covariates=games.covariates / size)
+    unit, size = games, np.ones(0)
+    if games.covariates is not None:
+        size = _sizes(games.covariates, battles.covariate_names)
+        unit = replace(games, covariates=games.covariates / size)
     fitted = fit_parameters(unit, link, {**given, "t": None, "home": None}, asked.treatment.side)
-    if size is not None:
-        fitted = fitted._replace(effects=tuple((np.array(fitted.effects) / size).tolist()))
+    fitted = fitted._replace(effects=tuple((np.array(fitted.effects) / size).tolist()))
     mode = most_probable(games, link, fitted)
     return History(
         model=model,
@@ -309,6 +312,7 @@ def _history(asked: Request, battles: Battles, like: Parameters | None = None) -
         modelled=modelled,
         covariates=battles.covariate_names,
         factor=factor,
+        judged=battles.group is not None,
         dates=dates,
         log_likelihood=mode.log_marginal,
         notes=(*said, *notes, *_say(games)),
@@ -400,6 +404,7 @@ def _games(
     """Battles in order of time, with players numbered by their first game after those that are known."""
     if np.any(battles.a == battles.b):
         raise SettingError("A battle of one against itself moves no strength; use self_battles='drop' with time.")
+    check_size((*known, *battles.names))
     if not len(battles.a):
         raise DataError("No battle is left without draws; at least one that was won is needed.")
     time, order = np.asarray(battles.time), _order(battles)
@@ -453,6 +458,7 @@ def save_history(board: History, path: str | Path) -> None:
         "effects": dict(zip(board.covariates, board.parameters.effects, strict=True)),
         "modelled": board.modelled,
         "factor": board.factor,
+        "judged": board.judged,
         "now": board.now,
         "level": board.level,
         "dates": board.dates,
@@ -476,10 +482,11 @@ def read_history(path: str | Path) -> History:
         return History(
             model=get_model(settings["model"], options.get("draws")),
             players=tuple(settings["players"]),
-            parameters=Parameters(*settings["parameters"], tuple(map(float, effects.values()))),
+            parameters=Parameters(*settings["parameters"][:4])._replace(effects=tuple(map(float, effects.values()))),
             covariates=tuple(effects),
             modelled=bool(settings.get("modelled", True)),
             factor=float(settings.get("factor", 1.0)),
+            judged=bool(settings.get("judged", False)),
             scale=scale,
             present=Present(arrays["mean"].copy(), arrays["covariance"].copy(), arrays["last"].copy()),
             games=arrays["games"].copy(),
@@ -510,8 +517,8 @@ def update_history(board: History, data: Any, **options: Any) -> History:
         raise SettingError("An update needs the column of the time; give time (--time).")
     if columns.by is not None:
         raise SettingError("The board is without categories; leave by out, or fit all battles.")
-    if columns.group is not None and board.factor == 1.0:
-        raise SettingError("group does nothing: the battles of the board count in full; leave it out, or fit all battles.")
+    if columns.group is not None and not board.judged:
+        raise SettingError("group does nothing: the board was made without judges; leave it out, or fit all battles.")
     if treatment.side != bool(board.side):
         raise SettingError(f"The board has {'a' if board.side else 'no'} side effect; give side (--side) as it was.")
     if isinstance(columns.covariates, Mapping) or tuple(columns.covariates) != board.covariates:
@@ -520,7 +527,7 @@ def update_history(board: History, data: Any, **options: Any) -> History:
             "differences (pairs of columns are in units of their own data)."
         )
     board = replace(board, scale=scale, level=how.level, options=stays)
-    source = Table.open(data)
+    source, short = open_table(data, treatment)
     if board.dates != _are_dates(source, columns):
         raise DataError("The board and the update measure time in different units: dates here, numbers there.")
     found, unseen = find_columns(source, columns), leave_out_seen(source, columns.id, board.read_ids())
@@ -533,12 +540,13 @@ def update_history(board: History, data: Any, **options: Any) -> History:
             "The board had no draw, and the update has some: its tie parameter is not known; fit all battles."
         )
     battles = _without_draws(battles, board.model.draws)
-    how_much = {"modelled": board.modelled, "factor": board.factor}
-    players, games, notes = _games(battles, board.players, dates=board.dates, **how_much)
+    players, games, notes = _games(
+        battles, board.players, dates=board.dates, modelled=board.modelled, factor=board.factor
+    )
     late = games.times < board.now
     if late.any():
         notes = (
             *notes,
             f"{int(late.sum())} of {len(late)} battles are older than the last one of the board.",
         )
-    return board.after(players, games, battles, (unseen.note, *notes))
+    return board.after(players, games, battles, (unseen.note, *short, *notes))

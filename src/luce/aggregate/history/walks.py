@@ -91,9 +91,7 @@ def diagonal_filter(code, modelled, games, offset, times, weight, share, step, s
 
 
 @kernel
-def full_filter(
-    code, modelled, games, offset, times, weight, share, step, t, nodes, weights, mean, covariance, last, curves, out
-):  # type: ignore[no-untyped-def]
+def full_filter(code, modelled, played, step, t, nodes, weights, state, curves, out):  # type: ignore[no-untyped-def]
     """The filter with all covariances; players are numbered by their first game. Fills (games, 3) predictions.
 
     `last` is NaN before a player's first game. Changes mean, covariance and last in place. Where `curves` has the
@@ -101,6 +99,7 @@ def full_filter(
     log(1 + curve v) is returned, v the variance of the difference before the game: the log of the determinant of the
     posterior precision over that of the prior.
     """
+    (games, offset, times, weight, share), (mean, covariance, last) = played, state
     n = len(mean)
     gain = np.empty(n)
     known, total = 0, 0.0
@@ -335,8 +334,8 @@ def filtered(games: Games, link: Link, p: Parameters, state: Present | None = No
 
 def _filter(games: Games, link: Link, p: Parameters, state: Present, curves: FloatArray, out: FloatArray) -> float:
     """Pass over the games from a state, which is changed."""
-    arrays = (*games.arrays(p), p.step, p.t, _NODES, _WEIGHTS)
-    return float(full_filter(*_code(games, link), *arrays, *state, curves, out))
+    settings = (p.step, p.t, _NODES, _WEIGHTS)
+    return float(full_filter(*_code(games, link), games.arrays(p), *settings, tuple(state), curves, out))
 
 
 @dataclass(frozen=True, eq=False)

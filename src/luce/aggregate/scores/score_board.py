@@ -127,8 +127,8 @@ def score_board(
     resamples
         How often the labels of models are shuffled within the tasks for the rank sets.
     columns
-        Fields of `ScoreColumns`: name, task, score, score_se, where, drop, lower (tasks where lower is better),
-        tolerance (differences up to it are ties), task_weights.
+        Fields of `ScoreColumns`: item (once called name), task, score, score_se, where, drop, lower (tasks where lower
+        is better), tolerance (differences up to it are ties), task_weights.
 
     Examples
     --------
@@ -141,8 +141,11 @@ def score_board(
     Inference(level=level)  # refuses what is no level
     if not is_whole(resamples, 100):
         raise SettingError(f"resamples is {resamples!r}; rank sets need at least 100.")
-    (given,) = sort_options("score board", columns, ScoreColumns)
-    source = open_scores(data, given.name)
+    if {"name", "item"} <= set(columns):
+        raise SettingError("name is the old word for item; give item alone.")
+    named = {"item" if name == "name" else name: value for name, value in columns.items()}
+    (given,) = sort_options("score board", named, ScoreColumns)
+    source = open_scores(data, given.item)
     scores = read_scores(source, given)
     races = races_of(scores, level)
     if all(len(race.starts) == 2 for race in races):

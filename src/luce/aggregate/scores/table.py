@@ -88,7 +88,8 @@ _LARGEST = 1e100
 class ScoreColumns:
     """Which columns hold what, where they are not the usual ones, and how scores are to be read."""
 
-    name: str | None = None
+    item: str | None = None
+    """The column of the models."""
     task: str | None = None
     score: str | None = None
     score_se: str | None = None
@@ -168,7 +169,7 @@ def read_scores(source: Table, columns: ScoreColumns) -> ScoreTable:
     """Read a long table where it has columns of a task and a score, and a wide one otherwise."""
     task = columns.task or next((c for c in _TASKS if c in source.names), None)
     score = columns.score or next((c for c in _SCORES if c in source.names), None)
-    for given, role in ((columns.name, "name"), (columns.task, "task"), (columns.score, "score")):
+    for given, role in ((columns.item, "name"), (columns.task, "task"), (columns.score, "score")):
         if given is not None:
             source.name(given, role=role)
     if task is not None and score is not None:
@@ -183,13 +184,13 @@ def read_scores(source: Table, columns: ScoreColumns) -> ScoreTable:
 
 def _name_column(source: Table, columns: ScoreColumns) -> tuple[str, list[str]]:
     """The column of the models and, where it was guessed, a word on it."""
-    found = columns.name or _models(source, None)
+    found = columns.item or _models(source, None)
     if found is None:
         raise DataError(
             f"{source.label} has no column of models: none is named {', '.join(_NAMES)}, and the first one holds no "
             f"names; name it (name=, --item). The columns are {', '.join(source.names) or '(none)'}."
         )
-    guessed = columns.name is None and found not in _NAMES
+    guessed = columns.item is None and found not in _NAMES
     return found, [f"The models are those of the column {found!r}, the first one."] if guessed else []
 
 
