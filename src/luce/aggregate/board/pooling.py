@@ -24,6 +24,8 @@ from luce.types import FloatArray, IntArray
 
 _LEAST, _MOST = np.log(0.01), np.log(5.0)
 """The spread is looked for between these."""
+_WEAK = 0.01
+"""Precision of side effects, covariates and tie parameters, which a small category may leave without a bound."""
 _FLATTEST = 0.15
 """Least curvature in the log of the spread that places its points."""
 
@@ -62,9 +64,10 @@ class _Categories:
             at, n = problem.likelihood(x), len(rows)
             gap = x[:n] - mean[rows]
             gradient, hessian = self.factor * at.gradient, self.factor * at.hessian
-            gradient[:n] += ridge * gap
-            hessian[np.arange(n), np.arange(n)] += ridge
-            points.append(Point(self.factor * at.value + 0.5 * ridge * float(gap @ gap), gradient, hessian))
+            pull = np.concatenate([ridge * gap, _WEAK * x[n:]])
+            hessian[np.diag_indices(len(x))] += np.repeat([ridge, _WEAK], [n, len(x) - n])
+            prior = 0.5 * float(pull[:n] @ gap + pull[n:] @ x[n:])
+            points.append(Point(self.factor * at.value + prior, gradient + pull, hessian))
         return value + sum(point.value for point in points), points
 
     def top(self, spread: float, xs: list[FloatArray], mean: FloatArray) -> _Top:
@@ -155,7 +158,7 @@ def pool(
         nonlocal last
         top = tops[u] = model.top(float(np.exp(u)), *last)
         last = top.xs, top.mean
-        return top.log_m + u
+        return top.log_m + u if np.isfinite(top.log_m) else -1e300
 
     best = float(
         minimize_scalar(lambda u: -height(u), bounds=(_LEAST, _MOST), method="bounded", options={"xatol": 0.02}).x
