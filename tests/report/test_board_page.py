@@ -203,3 +203,16 @@ def test_what_a_page_cannot_say(more, said, tmp_path) -> None:
     board = leaderboard({"winner": ["x", "y"], "loser": ["y", "x"]})
     with pytest.raises((SettingError, ValueError), match=said):
         write_board_page(board, tmp_path / "b.html", **more)
+
+
+def test_a_long_board_sets_the_first_items_against_each_other(tmp_path) -> None:
+    names = [f"p{k}" for k in range(320)]
+    rows = {"winner": names, "loser": [*names[1:], names[0]]}
+    write_board_site(leaderboard(rows), tmp_path)
+    with chromium() as browser:
+        browser.open(tmp_path / "index.html")
+        assert browser.console() == []
+        assert len(browser.texts("#board tbody th.name")) == 320
+        assert browser.run("return document.querySelectorAll('#board tbody .name button').length") == 300
+    counts = [len(json.loads(path.read_text())["against"]) for path in (tmp_path / "items").glob("*.json")]
+    assert sorted(set(counts)) == [0, 299]

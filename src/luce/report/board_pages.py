@@ -23,7 +23,7 @@ from luce.spec import Spec, option
 from luce.storage import atomic_write, check_output
 
 _MOST = 300
-"""Rows of the win matrix, and lines of history: a page stays below 5 MB."""
+"""Items that are set against each other, and lines of history: a page stays below 5 MB."""
 _POINTS = 120
 AnyBoard = Board | CategoryBoards | History | ScoreBoard | Consensus
 
@@ -175,8 +175,8 @@ def _ranked(board: Board | CategoryBoards | History | ScoreBoard) -> dict[str, A
     rows = []
     for place, row in enumerate(record["table"]):
         ends = {"lower": lower[place], "upper": upper[place]}
-        better = np.flatnonzero(shown.surely_better[place]).tolist()
-        rows.append(row | ends | {"place": place, "tier": tier[row["name"]], "better": better})
+        better = {"better": np.flatnonzero(shown.surely_better[place, :_MOST])} if place < _MOST else {}
+        rows.append(row | ends | {"place": place, "tier": tier[row["name"]], **better})
     _add_records(rows, shown)
     counted = next(key for key in ("games", "tasks") if key in rows[0])
     columns: list[dict[str, Any]] = [{"key": "rank", "label": "rank"}, {"key": "name", "label": "name"}]
@@ -189,7 +189,9 @@ def _ranked(board: Board | CategoryBoards | History | ScoreBoard) -> dict[str, A
         {"key": "rank_each_lower", "to": "rank_each_upper", "label": "ranks, each by itself", "roomy": True},
         *({"key": key, "label": label, "roomy": True} for key, label in (("se", "error"), (counted, counted))),
     ]
-    best = len(shown.may_be_best)
+    best, said = len(shown.may_be_best), list(board.notes)
+    if len(rows) > _MOST:
+        said.append(f"Items are set against each other, and shown over time, down to place {_MOST}.")
     return {
         "rows": rows,
         "columns": columns,
@@ -198,7 +200,7 @@ def _ranked(board: Board | CategoryBoards | History | ScoreBoard) -> dict[str, A
         "lead": f"{len(rows)} items; {best} may be best. Tiers do not overlap: whatever is above is surely better.",
         "digits": decimals([row["se"] for row in rows]),
         "methods": _methods(shown, record),
-        "notes": list(board.notes),
+        "notes": said,
         **_more(board),
     }
 
@@ -262,7 +264,8 @@ def _consensus(board: Consensus, ballots: Ballots | None, unranked: str) -> dict
     for k, name in enumerate(order):
         row = {"rank": ranks[name], "name": name, "score": board.scores[name], "tier": tier[name]}
         span = {"rank_lower": spans[name][0], "rank_upper": spans[name][1]}
-        rows.append(row | span | {"place": k, "better": np.flatnonzero(above[:, k]).tolist()})
+        better = {"better": np.flatnonzero(above[:_MOST, k])} if k < _MOST else {}
+        rows.append(row | span | {"place": k, **better})
     votes = ""
     if ballots is not None:
         place = [ballots.items.index(name) for name in order]
@@ -288,7 +291,7 @@ def _item(content: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     """What the page of an item tells: its row, its categories, and how it stands against every other item."""
     i, wins = row["place"], content.get("wins") or []
     against = []
-    for other in content["rows"]:
+    for other in content["rows"][: _MOST if i < _MOST else 0]:
         j = other["place"]
         if j == i:
             continue
@@ -346,7 +349,7 @@ def _item_page(content: dict[str, Any], facts: dict[str, Any]) -> str:
     for one in facts["against"]:
         shown = (f"{one[k]:.1%}" if isinstance(one.get(k), float) else one.get(k) for k in keys)
         rows.append(line(f'<a href="../{one["page"]}">{escape(one["name"])}</a>', *map(cell, shown)))
-    parts.append(table("Against the others", rows, ["against", *keys]))
+    parts += [table("Against the others", rows, ["against", *keys])] if rows else []
     link = (
         f'<p><a href="{escape(facts["link"])}" rel="noopener">{escape(facts["link"])}</a></p>'
         if "link" in facts

@@ -34,7 +34,7 @@ function interval(r) {
   return svg;
 }
 let sorted = "place", down = false;
-const opened = new Set(), better = rows.map(r => new Set(r.better || []));
+const opened = new Set(), better = rows.map(r => new Set(r.better));
 function found() {
   const wanted = at("search").value.trim().toLowerCase(), tier = at("tier").value, least = +at("least").value;
   const kept = rows.filter(r => r.name.toLowerCase().includes(wanted) && (tier === "" || r.tier === +tier) && (!data.counted || !(r[data.counted] < least)));
@@ -45,7 +45,7 @@ function against(r) {
   box.tabIndex = 0; box.setAttribute("role", "region"); box.setAttribute("aria-label", `${r.name} against the others`);
   const chances = data.wins && i < data.wins.length, votes = r.record !== undefined;
   line.append(head("against"), ...(chances ? [head("wins", "number"), head("draws", "number")] : []), ...(votes ? [head(data.recorded, "number")] : []), head("decided"));
-  const of = rows.filter(o => o !== r).map(o => {
+  const of = rows.filter(o => o !== r && o.better).map(o => {
     const tr = make("tr"), name = make("th", o.name); name.scope = "row"; tr.append(name);
     if (chances) for (const table of [data.wins, data.draws]) { const v = o.place < data.wins.length ? table[i][o.place] : null; tr.append(make("td", v === null ? "–" : `${(v / 10).toFixed(1)}%`, "number")); }
     if (votes) tr.append(make("td", r.record[o.place] || "–", "number"));
@@ -76,8 +76,10 @@ function draw() {
       const to = c.to ? `${show(r[c.key], 0)}–${show(r[c.to], 0)}` : undefined;
       const cell = make(c.key === "name" ? "th" : "td", c.key === "bar" || c.key === "name" ? undefined : to || show(r[c.key]), (c.roomy ? "roomy " : "") + (c.key === "name" ? "name" : c.key === "bar" ? "" : "number"));
       if (c.key === "bar") cell.append(interval(r));
-      if (c.key === "name") {
-        const button = make("button", r.name); button.type = "button"; button.setAttribute("aria-expanded", opened.has(r.name)); cell.scope = "row";
+      if (c.key === "name") cell.scope = "row";
+      if (c.key === "name" && !r.better) cell.textContent = r.name;
+      else if (c.key === "name") {
+        const button = make("button", r.name); button.type = "button"; button.setAttribute("aria-expanded", opened.has(r.name));
         button.addEventListener("click", () => { opened.has(r.name) ? opened.delete(r.name) : opened.add(r.name); draw(); [...at("board").querySelectorAll("tbody .name button")].find(b => b.textContent === r.name).focus(); });
         cell.append(button);
       }
