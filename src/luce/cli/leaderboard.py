@@ -136,11 +136,16 @@ def leaderboard(
     outputs.check()
     publishing.check()
     if scores.scores:
-        usual: dict[Any, Any] = {columns: Columns(), treatment: Treatment(), scale: Scale()}
+        usual: dict[Any, Any] = {
+            columns: Columns(),
+            treatment: Treatment(short_rows=treatment.short_rows),
+            scale: Scale(),
+        }
         for group, default in {**usual, inference: Inference(level=inference.level)}.items():
             _refuse("with --scores", group, default)
         _refuse("with --scores", outputs, Outputs(top=outputs.top, out=outputs.out))
-        board: Any = _scored(file, model, scores, inference.level, seed)
+        how = {**scores.settings(), "short_rows": treatment.short_rows}
+        board: Any = _scored(file, model, how, inference.level, seed)
     else:
         _refuse("without --scores", scores, Scores())
         if columns.id is not None and outputs.save is None and update is None:
@@ -153,10 +158,10 @@ def leaderboard(
     _show(report, board, outputs)
 
 
-def _scored(file: Path, model: str | None, scores: Scores, level: float, seed: int) -> ScoreBoard:
+def _scored(file: Path, model: str | None, how: dict[str, Any], level: float, seed: int) -> ScoreBoard:
     from luce.aggregate import score_board
 
-    return score_board(file, model or "plackett_luce", level=level, random_state=seed, **scores.settings())
+    return score_board(file, model or "plackett_luce", level=level, random_state=seed, **how)
 
 
 def _fitted(

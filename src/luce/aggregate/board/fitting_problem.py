@@ -49,7 +49,7 @@ class Request:
         check_together(columns, treatment, how)
         chosen = get_model(model, treatment.draws)
         scale.factor(chosen.elo, chosen.name)
-        source, said = open_table(data, treatment)
+        source, said = open_table(data, treatment.short_rows)
         return Request(source, columns, treatment, chosen, how, scale, generator(random_state), said)
 
     def battles(self) -> Battles:
@@ -63,16 +63,16 @@ class Request:
         return find_race_columns(self.source, self.columns) is not None
 
 
-def open_table(data: Any, treatment: Treatment) -> tuple[Table, tuple[str, ...]]:
+def open_table(data: Any, short_rows: str) -> tuple[Table, tuple[str, ...]]:
     """The table of results, and what became of its short rows."""
     source = Table.open(data)
-    if treatment.short_rows == "error":
+    if short_rows == "error":
         return source, ()
     from luce.data.table_file import TableFile
 
     if not isinstance(source, TableFile):
-        raise SettingError(f"short_rows is {treatment.short_rows!r}, and {source.label} is no file; leave it out.")
-    return source.settle_short_rows(treatment.short_rows)
+        raise SettingError(f"short_rows is {short_rows!r}, and {source.label} is no file; leave it out.")
+    return source.settle_short_rows(short_rows)
 
 
 @dataclass(frozen=True, eq=False)

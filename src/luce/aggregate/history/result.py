@@ -527,7 +527,7 @@ def update_history(board: History, data: Any, **options: Any) -> History:
             "differences (pairs of columns are in units of their own data)."
         )
     board = replace(board, scale=scale, level=how.level, options=stays)
-    source, short = open_table(data, treatment)
+    source, short = open_table(data, treatment.short_rows)
     if board.dates != _are_dates(source, columns):
         raise DataError("The board and the update measure time in different units: dates here, numbers there.")
     found, unseen = find_columns(source, columns), leave_out_seen(source, columns.id, board.read_ids())

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from luce.aggregate.board.options import Treatment
 from luce.checks import number
 from luce.data.column import Column
 from luce.data.names import one_code, plain
@@ -103,6 +104,8 @@ class ScoreColumns:
     tolerance: float | Mapping[str, float] = 0.0
     """Scores that differ by no more are tied: one number, or one a task."""
     task_weights: Mapping[str, float] | None = None
+    short_rows: str = "error"
+    """What a row of CSV with too few cells is: error, drop (left out), or fill (the last cells are missing)."""
 
     def __post_init__(self) -> None:
         for name in ("drop", "lower"):
@@ -111,6 +114,7 @@ class ScoreColumns:
         for name in ("where", "task_weights"):
             if not isinstance(getattr(self, name), Mapping | None):
                 raise SettingError(f"{name} is {getattr(self, name)!r}; it must map names to values.")
+        Treatment(short_rows=self.short_rows)  # type: ignore[arg-type]  # refuses what is no policy
         tolerances = self.tolerance if isinstance(self.tolerance, Mapping) else {"": self.tolerance}
         for task, value in tolerances.items():
             number(f"tolerance of {task!r}" if task else "tolerance", value)
