@@ -125,7 +125,7 @@ def test_a_bootstrap_of_categories_is_said_to_be_of_the_whole() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.1, 0.3, 0.7])
 def test_intervals_of_categories_hold(spread: float) -> None:
-    """20 boards of 100 strengths each; these depend on each other within a board, so .02 is two and a half errors."""
-    found = categories(20, 5, 1500, spread, 20, np.random.default_rng(5))
+    """60 boards of 100 strengths, which depend on each other within a board; the error of the mean is about .006."""
+    found = categories(20, 5, 1500, spread, 60, np.random.default_rng(5))
     assert 0.93 < found["strengths"] < 0.99
-    assert found["rank sets"] == 1.0
+    assert found["rank sets"] >= 0.95
