@@ -22,7 +22,7 @@ from luce.aggregate.scores.methods import plackett_luce
 from luce.aggregate.scores.table import ScoreColumns, races_of, read_scores
 from luce.data.table import Table
 from luce.numerics.threads import one_blas_thread
-from luce.report.pages import write_board_page
+from luce.report.board_pages import write_board_page
 
 BATTLES, PLAYERS = 1_000_000, 100
 

@@ -1,7 +1,7 @@
 """How often intervals and rank sets of boards hold the truth: 2,000 simulated boards of each kind.
 
-python benchmarks/board_coverage.py [repetitions [newcomers]]; the figures are in docs/leaderboard.md. The simulation
-error of a coverage of .95 is .005.
+python benchmarks/board_coverage.py [repetitions [newcomers | categories | contradictions]]; see docs/leaderboard.md.
+The simulation error of a coverage of .95 is .005.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 
+from luce.aggregate import Board, leaderboard
 from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.fit import fit_battles
 from luce.aggregate.board.fitting_problem import Request, paired_problem
@@ -134,9 +135,91 @@ def newcomers(far: float, games: int, repetitions: int, rng: np.random.Generator
     }
 
 
+def contradictions(board: Board) -> list[str]:
+    """What strengths, intervals, differences, rank sets and `may_be_best` of a board say against each other."""
+    found = [
+        f"{n}: strength outside its interval"
+        for n, s, a, b in zip(board.names, board.strength, board.lower, board.upper, strict=True)
+        if not a <= s <= b
+    ]
+    best = set(board.may_be_best)
+    for i, name in enumerate(board.names):
+        if (name in best) != (board.rank_lower[i] == 1):
+            found.append(f"{name}: may be best, and a best rank of {board.rank_lower[i]}")
+        if not board.rank_lower[i] <= board.rank[i] <= board.rank_upper[i]:
+            found.append(f"{name}: a rank outside its set")
+        for j, row in enumerate(board.differences(name)):
+            if j != i and board.surely_better[j, i] and not row["upper"] < 0.0:
+                found.append(f"{row['name']} is surely worse than {name}, and their difference may be above 0")
+            if j != i and not row["lower"] <= row["difference"] <= row["upper"]:
+                found.append(f"{row['name']} - {name}: a difference outside its interval")
+    return found
+
+
+def newcomer_board(far: float, games: int, rng: np.random.Generator, field: int = 8) -> Board:
+    """Some items with 40 battles a pair, and a newcomer at `far` with so many battles."""
+    link = get_model("davidson").link
+    assert link is not None
+    truth = np.append(np.linspace(0.8, -0.8, field), far)
+    first, second = np.triu_indices(field, 1)
+    a = np.concatenate([np.repeat(first, 40), np.full(games, field)])
+    b = np.concatenate([np.repeat(second, 40), rng.integers(0, field, games)])
+    win, loss = (np.exp(link.win(sign * (truth[a] - truth[b]), -0.2).value) for sign in (1.0, -1.0))
+    u = rng.random(len(a))
+    rows = {"a": [f"p{i}" for i in a], "b": [f"p{i}" for i in b]}
+    return leaderboard(rows | {"outcome": np.where(u < win, "a", np.where(u < win + loss, "b", "tie"))})
+
+
+def categories(
+    items: int, kinds: int, games: int, spread: float, repetitions: int, rng: np.random.Generator
+) -> dict[str, float]:
+    """Davidson, nu = 1.48, strengths with a standard deviation of .9, and `spread` around them in every category.
+
+    Coverage of the strengths of all categories at 95%, the mean estimate of the spread, and how often no item of a
+    category is falsely called surely better than another.
+    """
+    link, held, estimates, right = get_model("davidson").link, 0.0, 0.0, 0
+    assert link is not None
+    names = np.array([f"p{i}" for i in range(items)])
+    for _ in range(repetitions):
+        truth = 0.9 * rng.normal(size=items) + spread * rng.normal(size=(kinds, items))
+        kind, a = rng.integers(0, kinds, games), rng.integers(0, items, games)
+        b = (a + rng.integers(1, items, games)) % items
+        win, loss = (np.exp(link.win(sign * (truth[kind, a] - truth[kind, b]), np.log(1.48)).value) for sign in (1, -1))
+        u = rng.random(games)
+        outcome = np.where(u < win, "a", np.where(u < win + loss, "b", "tie"))
+        boards = leaderboard({"a": names[a], "b": names[b], "outcome": outcome, "kind": kind}, by="kind")
+        inside = []
+        for name, board in boards.items():
+            true = truth[int(name)][[int(item[1:]) for item in board.names]]
+            at = true - true @ board.weights
+            inside += ((board.lower <= at) & (at <= board.upper)).tolist()
+            right += not false_decision(board.surely_better, true)
+        held += np.mean(inside)
+        estimates += boards.spread or 0.0
+    share = right / (kinds * repetitions)
+    return {"strengths": held / repetitions, "spread": estimates / repetitions, "rank sets": share}
+
+
 def main() -> None:
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     rng = np.random.default_rng(0)
+    if "contradictions" in sys.argv:
+        said, apart = 0, 0
+        for k in range(repetitions):
+            far, games = [(-1.0, 3), (1.0, 3), (-2.0, 8), (-4.0, 30), (4.0, 12), (-8.0, 100), (-12.0, 400)][k % 7]
+            board = newcomer_board(far, games, rng)
+            apart += bool(board.separated)
+            said += bool(contradictions(board))
+        print(f"{repetitions} boards with a newcomer, {apart} of them separated: {said} contradict themselves")
+        return
+    if "categories" in sys.argv:
+        for items, kinds, games, boards in ((59, 13, 8931, 25), (20, 5, 1500, 100), (8, 3, 600, 200)):
+            for spread in (0.1, 0.2, 0.3, 0.5, 0.7):
+                found = categories(items, kinds, games, spread, boards, rng)
+                said = ", ".join(f"{k} {v:.3f}" for k, v in found.items())
+                print(f"{items} items x {kinds} categories, {games:,} battles, spread {spread:g}: {said}", flush=True)
+        return
     for far, games in ((1.0, 3), (1.0, 8), (2.0, 3), (2.0, 8), (4.0, 8)):
         found = newcomers(far, games, repetitions, rng)
         print(

@@ -355,13 +355,23 @@ def test_where_graded_outcomes_do_not_fit(tmp_path) -> None:
     rows |= {"n": np.ones(300), "t": np.arange(300), "judge": np.arange(300) % 30}
     with pytest.raises(DataError, match="parts of a win, and a count"):
         leaderboard(rows, count="n")
-    with pytest.raises(SettingError, match="parts of a win"):
-        leaderboard(rows, time="t")
     board = leaderboard(rows, group="judge")
     with pytest.raises(SettingError, match="leave parts of wins"):
         judge_agreement(board, rows, group="judge")
+    with pytest.raises(SettingError, match="can be kept for updates"):
+        save_board(board, tmp_path / "b.luce")
+
+
+def test_a_graded_board_is_kept_and_updated(tmp_path) -> None:
+    rows, _ = graded()
+    old, new = ({key: list(values)[cut] for key, values in rows.items()} for cut in (slice(0, 200), slice(200, None)))
+    save_board(leaderboard(old), tmp_path / "b.luce")
+    kept, whole = update_board(tmp_path / "b.luce", new), leaderboard(rows)
+    assert kept.names == whole.names
+    np.testing.assert_allclose(kept.strength, whole.strength, atol=1e-6)
+    np.testing.assert_allclose(kept.se, whole.se, rtol=1e-6)
     with pytest.raises(SettingError, match="parts of wins"):
-        save_board(leaderboard(rows), tmp_path / "b.luce")
+        update_board(tmp_path / "b.luce", {**new, "outcome": ["a", "b"] * 50})
     save_board(leaderboard(ROWS), tmp_path / "b.luce")
     with pytest.raises(SettingError, match="parts of wins"):
         update_board(tmp_path / "b.luce", rows)
@@ -447,3 +457,23 @@ def test_real_votes_as_shares_and_as_three_columns(real_data) -> None:
     for column, kind in (("winner_model_a", "left"), ("winner_model_b", "right"), ("winner_tie", "tie")):
         one_hot[column] = (frame["winner"] == kind).astype(int)
     np.testing.assert_array_equal(leaderboard(one_hot, "bradley_terry").strength, votes.strength)
+
+
+def test_short_rows_by_a_policy(tmp_path) -> None:
+    path = tmp_path / "b.csv"
+    path.write_text("a,b,outcome,n,note\nx,y,a,2,1\ny,x,b\nx,y,tie,1\nx,y,b,1,2\n")
+    with pytest.raises(DataError, match="line 3: 3 cells, and the header has 5"):
+        leaderboard(path)
+    dropped = leaderboard(path, short_rows="drop", count="n")
+    assert dropped.n_battles == 3
+    assert "2 rows have fewer cells than the header; they are left out." in dropped.notes
+    filled = leaderboard(path, short_rows="fill")
+    assert filled.n_battles == 4
+    assert any("empty cells" in note for note in filled.notes)
+    with pytest.raises(DataError, match="n"):
+        leaderboard(path, short_rows="fill", count="n")
+    path.write_text("a,b,outcome\nx,y,a,2,1\n")
+    with pytest.raises(DataError, match="line 2: 5 cells, and the header has 3"):
+        leaderboard(path, short_rows="drop")
+    with pytest.raises(SettingError, match="is no file"):
+        leaderboard(ROWS, short_rows="drop")

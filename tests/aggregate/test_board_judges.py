@@ -9,7 +9,7 @@ import pytest
 
 from luce.aggregate import judge_agreement, leaderboard, score_board, simulate_battles
 from luce.errors import DataError, SettingError
-from luce.report.pages import write_board_page
+from luce.report.board_pages import write_board_page
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_pages_hold_what_the_boards_say(arena, tmp_path) -> None:
     assert len(data_of(tmp_path / "h.html")["history"]) == 6
     tasks = {f"t{k}": np.random.default_rng(k).normal(size=5).tolist() for k in range(8)}
     write_board_page(score_board({"model": list("abcde")} | tasks, resamples=100), tmp_path / "s.html")
-    assert "Tasks" in data_of(tmp_path / "s.html")["card"][0]
+    assert "ranks on 8 tasks" in data_of(tmp_path / "s.html")["methods"]
     assert all("://" not in p.read_text().replace("http://www.w3.org/2000/svg", "") for p in tmp_path.glob("*.html"))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize
 
+from benchmarks.board_coverage import contradictions, newcomer_board
 from luce.aggregate import leaderboard, simulate_battles
 from luce.aggregate.board.likelihood import get_model
 from luce.aggregate.board.posterior import quasi_variances
@@ -246,3 +247,11 @@ def test_straight_losses_exclude_the_first_rank() -> None:
     board = leaderboard(rows, model="bradley_terry")
     assert board.separated == {"z": "below"}
     assert "z" not in board.may_be_best
+
+
+@pytest.mark.parametrize(("far", "games"), [(-1.0, 3), (1.0, 3), (-4.0, 30), (4.0, 12), (-12.0, 400)])
+def test_a_board_with_a_newcomer_does_not_contradict_itself(far: float, games: int) -> None:
+    """Interval, differences, rank sets and `may_be_best` are one inference."""
+    for seed in range(6):
+        board = newcomer_board(far, games, np.random.default_rng(seed))
+        assert contradictions(board) == []

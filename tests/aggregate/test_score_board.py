@@ -217,3 +217,24 @@ def test_an_index_of_real_models(real_data) -> None:
     one, two = score_board(frame, resamples=100), score_board(frame.set_index("model"), resamples=100)
     assert one.names == two.names
     np.testing.assert_array_equal(one.strength, two.strength)
+
+
+def test_item_is_the_word_for_the_column_of_models() -> None:
+    rows = {"who": ["x", "y", "z"], "maths": [3, 2, 1], "code": [3, 1, 2]}
+    new, old = score_board(rows, item="who", resamples=100), score_board(rows, name="who", resamples=100)
+    assert new.names == old.names
+    with pytest.raises(SettingError, match="old word for item"):
+        score_board(rows, name="who", item="who")
+
+
+def test_short_rows_of_scores_are_gaps_where_asked_for(tmp_path) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text("model,maths,code,prose\nx,3,3,1\ny,2,1,2\nz,1,2\n")
+    with pytest.raises(DataError, match="line 4: 3 cells"):
+        score_board(path, resamples=100)
+    filled = score_board(path, resamples=100, short_rows="fill")
+    assert dict(zip(filled.names, filled.n_tasks.tolist(), strict=True)) == {"x": 3, "y": 3, "z": 2}
+    assert "1 rows have fewer cells" in filled.notes[0]
+    assert sorted(score_board(path, resamples=100, short_rows="drop").names) == ["x", "y"]
+    with pytest.raises(SettingError, match="short_rows"):
+        score_board(path, short_rows="guess")

@@ -143,3 +143,47 @@ def test_mistakes_of_the_simulator(run, tmp_path, arguments, message) -> None:
     assert code == 2
     assert message in err
     assert not (tmp_path / "b.csv").exists()
+
+
+def test_battles_to_hold_next(run, battles) -> None:
+    code, out, _ = run("leaderboard", battles, "--next", 9, "--json")
+    assert code == 0
+    assert sum(row["battles"] for row in json.loads(out)["next"]["next"]) == 9
+    code, out, _ = run("leaderboard", battles, "--next", 9)
+    assert "next 9 battles" in out
+    code, _, err = run("leaderboard", battles, "--next", 9, "--by", "a")
+    assert (code, "--next does nothing with --by" in err) == (2, True)
+
+
+def test_a_page_and_a_site_to_publish(run, battles, tmp_path) -> None:
+    about = ("--title", "Arena", "--date", "2026-05-01", "--source", "our votes", "--link", "player1=https://a.b/?c=d")
+    code, _, _ = run("leaderboard", battles, "--html", tmp_path / "b.html", "--site", tmp_path / "site", *about)
+    assert code == 0
+    text = (tmp_path / "b.html").read_text()
+    assert "<title>Arena</title>" in text
+    assert all(word in text for word in ("2026-05-01", "our votes", "https://a.b/?c=d"))
+    names = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.*")}
+    items = {f"items/player{k}.{kind}" for k in range(1, 6) for kind in ("html", "json")}
+    assert names == {"index.html", "board.json", "board.csv"} | items
+    assert len(json.loads((tmp_path / "site/items/player1.json").read_text())["against"]) == 4
+    for wrong, said in (
+        (("--title", "x"), "--title does nothing without --html"),
+        (("--html", tmp_path / "b.html", "--link", "player1=javascript:1"), "item=https://"),
+        (("--html", tmp_path / "b.html", "--link", "nobody=https://a.b"), "'nobody', which is not on this board"),
+        (("--site", battles), "is a file"),
+    ):
+        code, _, err = run("leaderboard", battles, *wrong)
+        assert (code, said in err) == (2, True), err
+
+
+def test_ballots_have_a_page_too(run, tmp_path) -> None:
+    ballots = tmp_path / "votes.txt"
+    ballots.write_text("a > b > c\na > c > b\nb > a > c\n")
+    code, _, err = run(
+        "aggregate", ballots, "--html", tmp_path / "v.html", "--site", tmp_path / "s", "--title", "Votes"
+    )
+    assert code == 0, err
+    assert "share of ballots" in (tmp_path / "v.html").read_text()
+    assert (tmp_path / "s/items/a.html").is_file()
+    code, _, err = run("aggregate", ballots, "--rule", "borda", "--rule", "kemeny", "--html", tmp_path / "v.html")
+    assert (code, "shows one rule" in err) == (2, True)

@@ -10,6 +10,7 @@ import typer
 
 from luce.cli.common import PICTURES, Report, SeedOption, check_ending, check_outputs, check_unused, table
 from luce.cli.options import flag
+from luce.cli.publishing import Publishing
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -55,12 +56,14 @@ def aggregate(
     plot: Path | None = typer.Option(
         None, help="Write a picture: the rules side by side, or the majority graph of a single rule."
     ),
+    publishing: Publishing,
     report: Report,
 ) -> None:
     """Join rankings into one, with ties shown as ties, and a proof or a bound where the rule minimises a distance."""
     named, unranked, format = rules.rule or ["kemeny"], reading.unranked, reading.format
     check_ending(plot, PICTURES)
     check_outputs(out)
+    publishing.check()
     for name, takers in _TAKE.items():
         if not any(_rule_name(given) in takers for given in named):
             check_unused(
@@ -69,7 +72,7 @@ def aggregate(
     if format != "trec":
         check_ending(out, (".csv", ".json"))
     if format == "trec":
-        check_unused(context, ["plot"], "draws one consensus, and runs have one a topic")
+        check_unused(context, ["plot", "page", "site"], "shows one consensus, and runs have one a topic")
         _fuse(files, rules, unranked, out, report)
         return
     if len(files) > 1:
@@ -80,6 +83,8 @@ def aggregate(
 
     ballots = read_ballots(files[0], format)
     report.say(f"{files[0].name}: {ballots!r}")
+    if len(named) > 1:
+        check_unused(context, ["page", "site"], f"shows one rule, and the rules are {', '.join(named)}")
     answers = [rules.solve(ballots, name, unranked) for name in named]
     for answer in answers:
         for note in answer.notes:
@@ -89,6 +94,7 @@ def aggregate(
         _write(out, answers, machine)
     if plot is not None:
         _draw(plot, ballots, answers, unranked)
+    publishing.write(answers[0], ballots=ballots, unranked=unranked)
     report.result(_human(answers), machine)
 
 

@@ -12,6 +12,7 @@ import typer
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment
 from luce.cli.common import PICTURES, Report, SeedOption, check_ending
 from luce.cli.options import Shown, flag
+from luce.cli.publishing import Publishing
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ class Scores:
         given = {name: value for name, value in vars(self).items() if name != "scores"}
         weights = {key: _number(value) for key, value in _pairs("--task-weight", given.pop("task_weight"))}
         lists = {name: tuple(given.pop(name) or ()) for name in ("drop", "lower")}
-        name, kept = given.pop("item"), dict(_pairs("--where", given.pop("where")))
-        return {**given, **lists, "name": name, "where": kept, "task_weights": weights}
+        kept = dict(_pairs("--where", given.pop("where")))
+        return {**given, **lists, "where": kept, "task_weights": weights}
 
 
 def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
@@ -89,7 +90,7 @@ class Outputs:
     against: str | None = flag(None, "Print differences from this item with their errors.")
     quasi: bool = flag(False, "Print quasi-variances.", "--quasi")
     top: int | None = flag(None, "Print only so many rows.", min=1)
-    page: Path | None = flag(None, "Write a page to look at: .html")
+    next: int | None = flag(None, "Propose so many battles that should shorten rank sets most.", min=1)
     save: Path | None = flag(None, "Keep the board for updates: a .luce file.")
     out: Path | None = flag(None, f"Write the table: {' '.join(_TABLES)}", "--out", "-o")
     plot: Path | None = flag(None, "Picture of the strengths: .png .svg .pdf")
@@ -97,7 +98,7 @@ class Outputs:
 
     def check(self) -> None:
         """Refuse files that cannot be written before any work."""
-        kinds = {"out": _TABLES, "save": (".luce",), "page": (".html",), "plot": PICTURES}
+        kinds = {"out": _TABLES, "save": (".luce",), "plot": PICTURES}
         for name, endings in {**kinds, "win_matrix": (".csv", *PICTURES)}.items():
             check_ending(getattr(self, name), endings)
 
@@ -121,6 +122,7 @@ def leaderboard(
     inference: Inference,
     scale: Scale,
     outputs: Outputs,
+    publishing: Publishing,
     update: Path | None = typer.Option(None, help="Add the battles of the file to this board."),
     seed: SeedOption = 0,
     report: Report,
@@ -128,16 +130,22 @@ def leaderboard(
     """Strengths, intervals and ranks from battles with draws, races with ties, or scores on tasks.
 
     \b
-    luce leaderboard battles.csv --scale elo --page board.html
+    luce leaderboard battles.csv --scale elo --html board.html
     luce leaderboard scores.csv --scores
     """
     outputs.check()
+    publishing.check()
     if scores.scores:
-        usual: dict[Any, Any] = {columns: Columns(), treatment: Treatment(), scale: Scale()}
+        usual: dict[Any, Any] = {
+            columns: Columns(),
+            treatment: Treatment(short_rows=treatment.short_rows),
+            scale: Scale(),
+        }
         for group, default in {**usual, inference: Inference(level=inference.level)}.items():
             _refuse("with --scores", group, default)
-        _refuse("with --scores", outputs, Outputs(top=outputs.top, out=outputs.out, page=outputs.page))
-        board: Any = _scored(file, model, scores, inference.level, seed)
+        _refuse("with --scores", outputs, Outputs(top=outputs.top, out=outputs.out))
+        how = {**scores.settings(), "short_rows": treatment.short_rows}
+        board: Any = _scored(file, model, how, inference.level, seed)
     else:
         _refuse("without --scores", scores, Scores())
         if columns.id is not None and outputs.save is None and update is None:
@@ -146,13 +154,14 @@ def leaderboard(
         given = {name: value for group in groups for name, value in group.settings.items()}
         board = _fitted(file, model, given, update, seed, report)
     _write(board, outputs)
+    publishing.write(board)
     _show(report, board, outputs)
 
 
-def _scored(file: Path, model: str | None, scores: Scores, level: float, seed: int) -> ScoreBoard:
+def _scored(file: Path, model: str | None, how: dict[str, Any], level: float, seed: int) -> ScoreBoard:
     from luce.aggregate import score_board
 
-    return score_board(file, model or "plackett_luce", level=level, random_state=seed, **scores.settings())
+    return score_board(file, model or "plackett_luce", level=level, random_state=seed, **how)
 
 
 def _fitted(
@@ -181,17 +190,13 @@ def _write(board: Any, outputs: Outputs) -> None:
     from luce.aggregate import Board, CategoryBoards, History
 
     if isinstance(board, CategoryBoards | History):
-        kept = ["top", "out", "save", "page", *(["plot"] if isinstance(board, CategoryBoards) else [])]
+        kept = ["top", "out", "save", "plot" if isinstance(board, CategoryBoards) else "next"]
         when = "with --by" if isinstance(board, CategoryBoards) else "with --time"
         _refuse(when, outputs, replace(Outputs(), **{name: getattr(outputs, name) for name in kept}))
     if outputs.save is not None:
         from luce.aggregate import save_board
 
         save_board(board, outputs.save)
-    if outputs.page is not None:
-        from luce.report.pages import write_board_page
-
-        write_board_page(board, outputs.page)
     if outputs.out is not None:
         board.write(outputs.out)
     if outputs.plot is not None:
@@ -208,6 +213,12 @@ def _show(report: Report, board: Any, outputs: Outputs) -> None:
     if outputs.against is not None:
         machine["differences"] = board.differences(outputs.against)
         more.append(board.differences_sheet(outputs.against))
+    if outputs.next is not None:
+        proposed = board.next(outputs.next)
+        machine |= {"next": proposed.as_dict()}
+        more += proposed.sheets()
+        for note in proposed.notes:
+            report.say(note)
     if outputs.quasi:
         quasi = board.quasi_variances
         machine["quasi_variances"] = None if quasi is None else dict(zip(board.names, quasi.values, strict=True))

@@ -6,6 +6,7 @@ What a file is, its content says before its name. Its columns are known before t
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from luce.data.text_files import (
     plain_suffix,
     reason,
 )
-from luce.errors import ParseError
+from luce.errors import ParseError, SettingError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -302,6 +303,27 @@ class TableFile(Table):
             for line, row in self._csv_rows(numbered(whole_lines(stream))):
                 if len(row) != width:
                     raise ParseError(self.path, f"{len(row)} cells, and the header has {width}.", line)
+
+    def settle_short_rows(self, how: str) -> tuple[Table, tuple[str, ...]]:
+        """The table without rows that have fewer cells than the header ("drop"), or with them filled up ("fill").
+
+        All cells are texts then, and rows of the file are read one by one.
+        """
+        if self.kind != "csv":
+            raise SettingError(f"short_rows is {how!r}, and {self.label} is no CSV; leave it out.")
+        width, kept, short = len(self._raw_names), list[list[str]](), 0
+        with self.border(), open_text(self.path, self._encoding) as stream:
+            for line, row in itertools.islice(self._csv_rows(numbered(whole_lines(stream))), 1, None):
+                if len(row) > width:
+                    raise ParseError(self.path, f"{len(row)} cells, and the header has {width}.", line)
+                short += len(row) < width
+                if len(row) == width or how == "fill":
+                    kept.append(row + [""] * (width - len(row)))
+        columns = zip(*kept, strict=True) if kept else [()] * width
+        table = Table({name: list(cells) for name, cells in zip(self.names, columns, strict=True)})
+        table.label = self.label
+        done = "are left out" if how == "drop" else "have empty cells at their end"
+        return table, ((f"{short:,} rows have fewer cells than the header; they {done}.",) if short else ())
 
     @cached_property
     def delimiter(self) -> str:

@@ -55,11 +55,11 @@ SCRIPTS = (
 
 def render(title: str, facts: Mapping[str, Any], bundles: Mapping[str, str]) -> str:
     """The whole page as text."""
-    style = "\n".join(map(_asset, STYLES))
-    script = '"use strict";\n(() => {\n' + "\n".join(map(_asset, SCRIPTS)) + "\n})();\n"
+    style = "\n".join(map(asset, STYLES))
+    script = '"use strict";\n(() => {\n' + "\n".join(map(asset, SCRIPTS)) + "\n})();\n"
     data = [f'<script type="application/json" id="facts">{embedded_json(facts)}</script>']
     data += [f'<script type="text/plain" id="bundle-{name}">{text}</script>' for name, text in bundles.items()]
-    return Template(_asset("page.html")).substitute(
+    return Template(asset("page.html")).substitute(
         title=escape(title), policy=content_policy(style, script), style=style, script=script, data="\n".join(data)
     )
 
@@ -74,7 +74,8 @@ def embedded_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of the pages, as text."""
     return files("luce.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 

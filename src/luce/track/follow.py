@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from luce.checks import fits_in_memory, generator, is_whole
 from luce.errors import DataError, SettingError
+from luce.registry import unknown_name
 from luce.result import Result, Sheet, sheet_of
 from luce.track.checkpoint import checkpoint_file, load_checkpoint, save_checkpoint
 from luce.track.filter import Filter, State, TrackingProblem, draw_evenly, is_lost, step_back
@@ -44,6 +46,9 @@ def make_problem(
     **settings: Any,
 ) -> TrackingProblem:
     """Check and complete the arguments of `follow`; settings are those of the filter and of the observation model."""
+    for name in settings:
+        if name not in (known := _settings()):
+            raise unknown_name("setting", name, known)
     filtering = {name: settings.pop(name) for name in _FILTERING if name in settings}
     signals, sources = _as_signals(signals), Sources.of(sources)
     if receiver is not None:
@@ -80,6 +85,12 @@ def make_problem(
         0.01 * step_sd if end_sd is None else end_sd,
         **filtering,
     )
+
+
+def _settings() -> set[str]:
+    """Everything that `follow` takes by name: its own, those of the problem, the filter and the observation model."""
+    own = {*signature(follow).parameters, *signature(make_problem).parameters} - {"signals", "sources", "settings"}
+    return own | {*_FILTERING} | {field.name for field in fields(Reception)}
 
 
 def _as_signals(signals: Signals | Sequence[ArrayLike]) -> Signals:

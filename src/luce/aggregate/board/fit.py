@@ -11,8 +11,9 @@ from luce.aggregate.board.battles import Battles, by_category
 from luce.aggregate.board.fitting_problem import FittingProblem, Request, battle_problem, take
 from luce.aggregate.board.hodge import HodgeParts, decompose
 from luce.aggregate.board.likelihood import Hodge, Model
-from luce.aggregate.board.options import Scale, kept_options
-from luce.aggregate.board.posterior import RANK_DRAWS, Posterior, draw_normal, no_sets, normal_ends, rank_sets
+from luce.aggregate.board.options import Inference, kept_options
+from luce.aggregate.board.pooling import pool
+from luce.aggregate.board.posterior import RANK_DRAWS, Posterior, draw_normal, normal_ends, rank_sets
 from luce.aggregate.board.result import Board, Effect
 from luce.aggregate.board.separation import Profile
 from luce.aggregate.board.solve import Estimate, Near, bootstrap, estimate
@@ -61,7 +62,7 @@ def leaderboard(
     if asked.columns.time is not None:
         from luce.aggregate.history.result import fit_history
 
-        return replace(fit_history(asked), options=kept_options(options))
+        return fit_history(asked, kept_options(options))
     with one_blas_thread():
         if asked.columns.by is not None:
             return _categories(asked)
@@ -84,26 +85,31 @@ def _categories(asked: Request) -> CategoryBoards:
     if asked.columns.id is not None:
         raise SettingError("id does nothing with by: boards by category cannot be kept for updates; leave it out.")
     battles = asked.battles()
-    whole = _fitted(asked, battle_problem(asked, battles))
-    near = Near(dict(zip(whole.names, whole.logits.tolist(), strict=True)), whole.t)
-
-    def fit(part: Battles, *, ranked: bool) -> Board | str:
-        lost = scale.anchor is not None and scale.anchor not in part.names
-        own = replace(asked, scale=replace(scale, anchor=None, anchor_at=None)) if lost else asked
+    problem = battle_problem(asked, battles)
+    found = estimate(problem, how)
+    whole = _board(asked, problem, found, _spread(asked, problem, found, None))
+    near = Near(dict(zip(problem.names, found.x[: len(problem.names)].tolist(), strict=True)), whole.t)
+    boards: dict[str, FittingProblem | Board | str] = {}
+    for name, part in by_category(battles).items():
         try:
-            problem = battle_problem(asked, replace(part, notes=()))
-            said = (*problem.said, *["The anchor has no battle here; the mean is in its place."] * lost)
-            return _fitted(own, replace(problem, said=said), ranked=ranked, near=near)
+            boards[name] = battle_problem(asked, replace(part, notes=()))
         except DataError as error:
-            return str(error)
-
-    # Boards that are pooled get their ranks then.
-    parts = by_category(battles)
-    boards = {name: fit(part, ranked=not how.pool) for name, part in parts.items()}
-    fitted = [name for name, board in boards.items() if isinstance(board, Board)]
-    if how.pool and len(fitted) == 1:
-        boards[fitted[0]] = fit(parts[fitted[0]], ranked=True)
-    return join_categories(str(by), whole, boards, pool=how.pool)
+            boards[name] = str(error)
+    problems = {name: part for name, part in boards.items() if isinstance(part, FittingProblem)}
+    pooled, spread = (
+        pool(problem, found, list(problems.values()), near) if how.pool and len(problems) > 1 else ([], None)
+    )
+    for k, (name, mine) in enumerate(problems.items()):
+        own_scale, lost = scale.of(mine.names)
+        own, mine = replace(asked, scale=own_scale), replace(mine, said=(*mine.said, *lost))
+        try:
+            at = pooled[k] if pooled else estimate(mine, how, near)
+            boards[name] = _board(own, mine, at, _laplace(at, how) if pooled else _spread(own, mine, at, None))
+        except DataError as error:
+            boards[name] = str(error)
+    return join_categories(
+        str(by), whole, boards, None if spread is None else scale.factor(asked.model.elo, "") * spread
+    )
 
 
 class _Spread(NamedTuple):
@@ -141,6 +147,18 @@ def _spread(asked: Request, problem: FittingProblem, found: Estimate, progress: 
     return _Spread(covariance, low, high, samples, tuple(notes), shown, profile)
 
 
+def _laplace(found: Estimate, how: Inference) -> _Spread:
+    """Of a category that was pooled; what nothing but the prior bounds has one open end, or two."""
+    ends = normal_ends(found.x, np.sqrt(np.maximum(np.diagonal(found.covariance), 0.0)), how.level)
+    apart = found.prior.separation
+    if apart is not None and how.prior is None:
+        for end, bounded, open_ in zip(
+            ends, (apart.bounded_below, apart.bounded_above), (-np.inf, np.inf), strict=True
+        ):
+            end[np.flatnonzero(~apart.main & ~bounded)] = open_
+    return _Spread(found.covariance, *ends)
+
+
 def _say_components(problem: FittingProblem) -> list[str]:
     if not problem.component.max():
         return []
@@ -157,43 +175,31 @@ def _say_open(tie: Effect | None) -> list[str]:
     return ["The results hardly bound the tie parameter: its interval is open above."]
 
 
-def _shift(problem: FittingProblem, scale: Scale, factor: float, x: FloatArray) -> float:
-    if scale.anchor is None:
-        return scale.zero
-    if scale.anchor not in problem.names:
-        raise DataError(f"The anchor {scale.anchor!r} is not among the {len(problem.names)} items of the data.")
-    at = scale.zero if scale.anchor_at is None else scale.anchor_at
-    return at - factor * float(x[problem.names.index(scale.anchor)])
-
-
 def _fitted(
     asked: Request,
     problem: FittingProblem,
     progress: Progress | None = None,
-    *,
-    ranked: bool = True,
-    near: Near | None = None,
 ) -> Board:
-    """The board of a problem; without `ranked` nothing is said of ranks, which costs more than a small fit."""
-    found = estimate(problem, asked.how, near)
-    return _board(asked, problem, found, _spread(asked, problem, found, progress), ranked=ranked)
+    """The board of a problem."""
+    found = estimate(problem, asked.how)
+    return _board(asked, problem, found, _spread(asked, problem, found, progress))
 
 
-def _board(asked: Request, problem: FittingProblem, found: Estimate, spread: _Spread, *, ranked: bool = True) -> Board:
+def _board(asked: Request, problem: FittingProblem, found: Estimate, spread: _Spread) -> Board:
     model, how, n, component = asked.model, asked.how, len(problem.names), problem.component
     factor = asked.scale.factor(model.elo, model.name)
-    shift = _shift(problem, asked.scale, factor, found.x)
+    shift = asked.scale.shift(problem.names, factor * found.x)
     x, samples, profile = found.x[:n], None if spread.samples is None else spread.samples[:, :n], spread.profile
-    covariance, sets = spread.covariance[:n, :n], no_sets(component)
+    covariance, separation = spread.covariance[:n, :n], found.prior.separation
     # An item without a link to any other has no scale to be sure or unsure on.
     unknown, low, high = np.bincount(component)[component] == 1, spread.low[:n].copy(), spread.high[:n].copy()
     low[unknown] = high[unknown] = np.nan
-    if ranked:
-        drawn = draw_normal(covariance, RANK_DRAWS, asked.rng) if samples is None else samples - x
-        exact = None if profile is None else profile.statistics
-        sets = rank_sets(x, covariance, drawn, component, how.level, exact)
-    if profile is not None and spread.shown is not None:
-        unknown[profile.separation.outside] = True
+    drawn = draw_normal(covariance, RANK_DRAWS, asked.rng) if samples is None else samples - x
+    exact = None if profile is None else profile.statistics
+    sets = rank_sets(x, covariance, drawn, component, how.level, exact)
+    if separation is not None and how.prior is None:
+        unknown[separation.outside] = True
+    if spread.shown is not None:
         x = np.where(np.isnan(spread.shown), x, spread.shown)
     posterior = Posterior.of(
         *(problem.names, x, covariance, component, how.level),
@@ -202,7 +208,7 @@ def _board(asked: Request, problem: FittingProblem, found: Estimate, spread: _Sp
         unknown=unknown,
         profile=None if profile is None else profile.difference,
     )
-    order, separation = posterior.order, found.prior.separation
+    order = posterior.order
     outside = set() if separation is None else set(separation.outside.tolist())
     beside = _beside(problem, model, found, spread)
     return Board(
@@ -217,7 +223,7 @@ def _board(asked: Request, problem: FittingProblem, found: Estimate, spread: _Sp
         n_battles=problem.n_results,
         treatment=problem.draws,
         prior=found.prior.strength,
-        errors="bootstrap" if how.bootstrap else found.errors,
+        errors="bootstrap" if samples is not None else found.errors,
         iterations=found.iterations,
         converged=found.converged,
         draws=None if samples is None else (factor * samples + shift)[:, order],

@@ -39,6 +39,8 @@ class Request:
     how: Inference
     scale: Scale
     rng: np.random.Generator
+    said: tuple[str, ...] = ()
+    """What there is to say of how the table was read."""
 
     @staticmethod
     def of(data: Any, model: str, options: Mapping[str, Any], random_state: Any) -> Request:
@@ -47,16 +49,30 @@ class Request:
         check_together(columns, treatment, how)
         chosen = get_model(model, treatment.draws)
         scale.factor(chosen.elo, chosen.name)
-        return Request(Table.open(data), columns, treatment, chosen, how, scale, generator(random_state))
+        source, said = open_table(data, treatment.short_rows)
+        return Request(source, columns, treatment, chosen, how, scale, generator(random_state), said)
 
     def battles(self) -> Battles:
         """The battles of the table."""
-        return read_battles(self.source, find_columns(self.source, self.columns), self.treatment)
+        found = read_battles(self.source, find_columns(self.source, self.columns), self.treatment)
+        return replace(found, notes=(*self.said, *found.notes))
 
     @property
     def holds_races(self) -> bool:
         """Whether the columns say races."""
         return find_race_columns(self.source, self.columns) is not None
+
+
+def open_table(data: Any, short_rows: str) -> tuple[Table, tuple[str, ...]]:
+    """The table of results, and what became of its short rows."""
+    source = Table.open(data)
+    if short_rows == "error":
+        return source, ()
+    from luce.data.table_file import TableFile
+
+    if not isinstance(source, TableFile):
+        raise SettingError(f"short_rows is {short_rows!r}, and {source.label} is no file; leave it out.")
+    return source.settle_short_rows(short_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +112,7 @@ def take(asked: Request) -> FittingProblem:
     _check_race_settings(asked)
     results = read_races(asked.source, *races, asked.treatment.names)
     problem = race_problem(results, asked.model)
-    return replace(problem, n_results=float(np.sum(results.times)), said=results.notes)
+    return replace(problem, n_results=float(np.sum(results.times)), said=(*asked.said, *results.notes))
 
 
 def _check_race_settings(asked: Request) -> None:
@@ -125,12 +141,13 @@ def battle_problem(asked: Request, pairs: Battles) -> FittingProblem:
         said.append(f"{pairs.both_bad:g} battles were bad on both sides; they {done}.")
     of_two = asked.model.family == "races"
     problem = race_problem(from_battles(pairs), asked.model) if of_two else paired_problem(pairs, asked.model)
-    special = (pairs.teams, pairs.covariates, pairs.weight, pairs.group, pairs.share)
+    special = (pairs.teams, pairs.covariates, pairs.weight, pairs.group)
     kept = pairs if not of_two and all(values is None for values in special) else None
     return replace(problem, n_results=pairs.n_battles, said=tuple(said), kept=kept)
 
 
-def _check_size(names: tuple[str, ...]) -> int:
+def check_size(names: tuple[str, ...]) -> int:
+    """How many items there are, if they are not too many for a dense matrix."""
     if len(names) > MOST_ITEMS:
         raise DataError(f"The data have {len(names)} items; a leaderboard takes at most {MOST_ITEMS}.")
     return len(names)
@@ -138,7 +155,7 @@ def _check_size(names: tuple[str, ...]) -> int:
 
 def paired_problem(battles: Battles, model: Model) -> FittingProblem:
     """Battles of two sides."""
-    n, effects = _check_size(battles.names), _effects(battles)
+    n, effects = check_size(battles.names), _effects(battles)
     counts, scale = _scaled(collapse(battles), effects)
     draws, notes = _draws(counts, model)
     used = counts.total[:, :2].sum(axis=1) > 0 if draws == "drop" else counts.total.sum(axis=1) > 0
@@ -272,7 +289,7 @@ def _results(counts: Counts, draws: Draws) -> Results | None:
 
 def race_problem(races: Races, model: Model) -> FittingProblem:
     """Races of several competitors."""
-    n, layout = _check_size(races.names), prepare(races)
+    n, layout = check_size(races.names), prepare(races)
     order = layout.tiers
     ties = bool(np.any(np.diff(order.starts) > 1))
     if model.name == "plackett_luce" and ties:

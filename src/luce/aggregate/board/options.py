@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Literal
 
-from luce.errors import SettingError
+from luce.errors import DataError, SettingError
 from luce.registry import unknown_name
 from luce.spec import Spec, option
+from luce.types import FloatArray
 
 
 def _column(name: str, value: Any) -> str:
@@ -104,6 +105,8 @@ class Treatment(Spec):
         What a battle of one against itself is: error (refused), drop (left out), or tie, whatever its outcome.
     strong
         How many wins a strong verdict (A>>B, B>>A) counts.
+    short_rows
+        What a row of CSV with too few cells is: error (refused), drop (left out), or fill (empty cells at its end).
     draws
         What draws are: model (a probability of their own), half (half a win each) or drop; half for bradley_terry.
     names
@@ -115,6 +118,7 @@ class Treatment(Spec):
     both_bad: Literal["tie", "drop"] = "tie"
     self_battles: Literal["error", "drop", "tie"] = "error"
     strong: float = option(default=1.0, above=0)
+    short_rows: Literal["error", "drop", "fill"] = "error"
     draws: str | None = None
     names: Mapping[str, str] | None = option(default=None, convert=_names)
 
@@ -175,6 +179,21 @@ class Scale(Spec):
         if elo is None:
             raise SettingError(f"The model {model!r} has no odds, so there is no Elo scale; use scale='log'.")
         return elo
+
+    def shift(self, names: Sequence[str], strength: FloatArray) -> float:
+        """What is added to strengths of a mean of 0, in points: the zero of the scale, or what the anchor needs."""
+        if self.anchor is None:
+            return self.zero
+        if self.anchor not in names:
+            raise DataError(f"The anchor {self.anchor!r} is not among the {len(names)} items of the data.")
+        at = self.zero if self.anchor_at is None else self.anchor_at
+        return at - float(strength[list(names).index(self.anchor)])
+
+    def of(self, names: Sequence[str]) -> tuple[Scale, tuple[str, ...]]:
+        """The scale for some of the items: without an anchor that is not among them, which is said."""
+        if self.anchor is None or self.anchor in names:
+            return self, ()
+        return Scale(scale=self.scale), ("The anchor has no battle here; the mean is in its place.",)
 
     @property
     def zero(self) -> float:

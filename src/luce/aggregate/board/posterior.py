@@ -136,11 +136,14 @@ class RankSets(NamedTuple):
     """(i, j): j is better than i beyond doubt, for all pairs at once."""
     each_lower: IntArray
     each_upper: IntArray
+    critical: float = math.inf
+    """What the statistic of a pair that is not decided would have to exceed, for all pairs at once."""
 
     def at(self, order: IntArray) -> RankSets:
         """With the items in another order."""
-        lower, upper, better, *each = self
-        return RankSets(lower[order], upper[order], better[np.ix_(order, order)], *(ends[order] for ends in each))
+        lower, upper, better, least, most, critical = self
+        ends = (lower[order], upper[order], better[np.ix_(order, order)], least[order], most[order])
+        return RankSets(*ends, critical)
 
 
 def no_sets(component: IntArray) -> RankSets:
@@ -206,13 +209,14 @@ def step_down(t: FloatArray, rows: Rows, component: IntArray, level: float, leas
         return 1 + np.sum(decided & (t > 0), axis=1), size - np.sum(decided & (t < 0), axis=1)
 
     # For all at once a pair need be looked at from one side only.
-    at_once = _decided(t, lambda active: rows(np.tril(active)).max(axis=0, keepdims=True), level, least)
-    return RankSets(*ends(at_once), at_once & (t > 0), *ends(_decided(t, rows, level, least)))
+    at_once, critical = _decided(t, lambda active: rows(np.tril(active)).max(axis=0, keepdims=True), level, least)
+    each, _ = _decided(t, rows, level, least)
+    return RankSets(*ends(at_once), at_once & (t > 0), *ends(each), float(np.max(critical)))
 
 
-def _decided(t: FloatArray, greatest: Rows, level: float, least: float) -> NDArray[np.bool_]:
-    """The pairs beyond the quantile of the greatest, which is judged again without them."""
-    open_ = np.isfinite(t)
+def _decided(t: FloatArray, greatest: Rows, level: float, least: float) -> tuple[NDArray[np.bool_], FloatArray]:
+    """The pairs beyond the quantile of the greatest, which is judged again without them; and that quantile."""
+    open_, critical = np.isfinite(t), np.array([[np.inf]])
     decided = np.zeros(t.shape, dtype=bool)
     while open_.any():
         drawn = greatest(open_)
@@ -223,7 +227,7 @@ def _decided(t: FloatArray, greatest: Rows, level: float, least: float) -> NDArr
             break
         decided |= more
         open_ &= ~more
-    return decided
+    return decided, critical
 
 
 @kernel

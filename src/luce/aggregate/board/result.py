@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.hodge import HodgeParts
 from luce.aggregate.board.likelihood import Draws, Model
+from luce.aggregate.board.next_battles import NextBattles, next_battles
 from luce.aggregate.board.posterior import Posterior, QuasiVariances
 from luce.checks import fits_in_memory, number
 from luce.errors import DataError, SettingError
@@ -282,6 +283,11 @@ class Board(Ranked):
         result[self.component[:, None] != self.component[None, :]] = np.nan
         np.fill_diagonal(result, np.nan)
         return result
+
+    def next(self, n: int = 50) -> NextBattles:
+        """The n battles that are expected to shorten the rank sets most, with what is expected of them."""
+        hodge = self.model.family == "hodge"
+        return next_battles(self.posterior, self.games, None if hodge else lambda d: (self._win(d), self._draw(d)), n)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants, without NaN: what cannot be told is None."""

@@ -35,20 +35,23 @@ def save_board(board: Board | History | CategoryBoards, path: str | Path) -> Non
         return
     if isinstance(board, CategoryBoards) or board.kept is None:
         raise SettingError(
-            "Only boards of battles without teams, covariates, judges, weights, parts of wins and categories can be "
-            "kept for updates."
+            "Only boards of battles without teams, covariates, judges, weights and categories can be kept for updates "
+            "(with time also those with covariates, judges and weights): their errors need every battle; fit all."
         )
     cells = _cells(board.kept)
     settings = {"model": board.model.name, "names": list(cells.names), "side": cells.side is not None}
     settings["options"] = stored_options(board.options)
     read = board.kept.read_ids
     arrays = {"a": cells.a, "b": cells.b, "outcome": cells.outcome, "count": cells.count}
-    arrays |= {"side": cells.side, "ids": None if read is None else read()}
+    arrays |= {"side": cells.side, "share": cells.share, "ids": None if read is None else read()}
     write_container(path, _KIND, settings, {k: np.asarray(v) for k, v in arrays.items() if v is not None})
 
 
 def _cells(battles: Battles) -> Battles:
-    """Equal battles joined into one row with a count."""
+    """Equal battles joined into one row with a count; parts of wins stay a row each, since errors are by battle."""
+    if battles.share is not None:
+        kept = Battles(battles.names, battles.a, battles.b, battles.outcome, share=battles.share, side=battles.side)
+        return replace(kept, count=np.ones(len(battles.a)))
     side = np.zeros(len(battles.a)) if battles.side is None else battles.side
     n = len(battles.names)
     key = ((battles.a * n + battles.b) * 3 + battles.outcome) * 2 + side.astype(np.int64)
@@ -98,7 +101,7 @@ def update_board(
 
     board = fit_battles(asked, joined)
     added = f"{0 if fresh is None else fresh.n_battles:,.0f} battles were added to {kept.n_battles:,.0f}."
-    return replace(board, notes=(added, unseen.note, *board.notes), options=stays)
+    return replace(board, notes=(added, unseen.note, *asked.said, *board.notes), options=stays)
 
 
 def _same_model(kept: str, asked: str | None) -> None:
@@ -115,7 +118,8 @@ def _read(path: str | Path) -> tuple[Battles, str, dict[str, Any]]:
         if not whole or max(arrays["a"].max(), arrays["b"].max()) >= len(names) or arrays["outcome"].max() > 2:
             raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
         side = arrays["side"] if kept.settings.get("side") else None
-        cells = Battles(names, arrays["a"], arrays["b"], arrays["outcome"], count=arrays["count"], side=side)
+        share, count = arrays.get("share"), arrays["count"]
+        cells = Battles(names, arrays["a"], arrays["b"], arrays["outcome"], count=count, share=share, side=side)
         if "ids" in arrays:
             cells = replace(cells, read_ids=Ids(arrays["ids"].copy()))
         return cells, str(kept.settings["model"]), dict(kept.settings.get("options", {}))
@@ -127,8 +131,12 @@ def _joined(old: Battles, new: Battles) -> Battles:
     number = {name: i for i, name in enumerate(names)}
     parts = []
     for battles in (old, new):
-        if any(v is not None for v in (battles.weight, battles.teams, battles.covariates, battles.share)):
-            raise SettingError("An update has no weights, teams, covariates or parts of wins; fit all battles instead.")
+        if any(v is not None for v in (battles.weight, battles.teams, battles.covariates)):
+            raise SettingError("An update has no weights, teams or covariates; fit all battles instead.")
+        if (old.share is None) != (new.share is None):
+            raise SettingError(
+                "Either the board or the update has parts of wins, and the other has not; fit all battles."
+            )
         code = np.array([number[shown[name]] for name in battles.names])
         parts.append(_cells(replace(battles, names=names, a=code[battles.a], b=code[battles.b])))
     a, b, outcome, count = (np.concatenate([getattr(p, k) for p in parts]) for k in ("a", "b", "outcome", "count"))
@@ -138,7 +146,8 @@ def _joined(old: Battles, new: Battles) -> Battles:
         a,
         b,
         outcome,
-        count=count,
+        count=count if old.share is None else None,
+        share=None if old.share is None else np.concatenate([p.share for p in parts if p.share is not None]),
         side=side,
         both_bad=new.both_bad,
         notes=tuple(dict.fromkeys((*new.notes, *notes))),

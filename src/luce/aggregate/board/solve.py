@@ -190,11 +190,7 @@ def _of_prior_alone(problem: FittingProblem, prior: Prior) -> FloatArray | float
 def _start(problem: FittingProblem, likelihood: Likelihood, near: Near | None) -> FloatArray:
     """The maximum of a sample where there are very many rows, so that full passes only polish it."""
     if near is not None:
-        x = likelihood.start()
-        x[: len(problem.names)] = [near.strength.get(name, 0.0) for name in problem.names]
-        if problem.draws == "model" and near.t is not None:
-            x[-1] = near.t
-        return x
+        return start_near(problem, near)
     part = likelihood.sample()
     if part is None:
         return likelihood.start()
@@ -202,6 +198,15 @@ def _start(problem: FittingProblem, likelihood: Likelihood, near: Near | None) -
     ridge = Penalised(part, 1e-3 * np.eye(len(problem.names)))
     found = newton(ridge, part.start(), problem.null[:, :0], tolerance=1e-3)
     return found.x if found.converged else likelihood.start()
+
+
+def start_near(problem: FittingProblem, near: Near) -> FloatArray:
+    """The parameters of a problem at strengths and a tie parameter from other data."""
+    x = problem.likelihood.start()
+    x[: len(problem.names)] = [near.strength.get(name, 0.0) for name in problem.names]
+    if problem.draws == "model" and near.t is not None:
+        x[-1] = near.t
+    return x
 
 
 def _ridge(problem: FittingProblem, precision: float, *notes: str, separation: Separation | None = None) -> Prior:

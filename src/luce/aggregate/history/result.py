@@ -8,16 +8,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from scipy.special import roots_hermitenorm
 
-from luce.aggregate.board.battles import YEAR, Battles, find_columns, read_battles
-from luce.aggregate.board.fitting_problem import Request
+from luce.aggregate.board.battles import YEAR, Battles, by_category, find_columns, read_battles, select
+from luce.aggregate.board.fitting_problem import Request, battle_problem, check_size, open_table
 from luce.aggregate.board.ids import NO_IDS, Ids, leave_out_seen
 from luce.aggregate.board.likelihood import Model, get_model
+from luce.aggregate.board.newton import add_up
+from luce.aggregate.board.next_battles import NextBattles, next_battles
 from luce.aggregate.board.options import (
     Columns,
     Inference,
@@ -27,9 +29,11 @@ from luce.aggregate.board.options import (
     kept_options,
     sort_options,
 )
+from luce.aggregate.board.outcomes import TIE
 from luce.aggregate.board.posterior import Posterior, centre, centre_covariance, mean_weights, normal_ends
 from luce.aggregate.board.result import Ranked
 from luce.aggregate.board.separation import linked
+from luce.aggregate.board.solve import estimate
 from luce.aggregate.history.walks import Games, Mode, Parameters, Present, filtered, fit_parameters, most_probable
 from luce.checks import number
 from luce.data.names import one_form
@@ -38,9 +42,13 @@ from luce.data.table import Table
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.result import plain, records
 from luce.storage import read_container, restoring, write_container
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from luce.aggregate.board.categories import CategoryBoards
 
 _KIND = "history"
+_SCALE = ("scale", "anchor", "anchor_at")
 _NODES, _WEIGHTS = roots_hermitenorm(15)
 
 
@@ -71,6 +79,15 @@ class History(Ranked):
     level: float
     mode: Mode | None
     """The most probable history; None after an update."""
+    scale: Scale = field(default_factory=Scale)
+    modelled: bool = True
+    """Whether draws have a probability of their own."""
+    covariates: tuple[str, ...] = ()
+    """Names of the covariates, in the order of `parameters.effects`."""
+    judged: bool = False
+    """Whether there were judges."""
+    factor: float = 1.0
+    """How much of the log-likelihood of a battle counts, where battles depend on each other or are weighted."""
     dates: bool = False
     log_likelihood: float = float("nan")
     """Laplace's approximation of the marginal likelihood."""
@@ -95,10 +112,16 @@ class History(Ranked):
         return float(np.sqrt(self.parameters.start))
 
     @property
-    def tie(self) -> float:
-        """The tie parameter."""
+    def tie(self) -> float | None:
+        """The tie parameter; None where draws are not modelled."""
         assert self.model.link is not None
-        return self.model.link.natural(self.parameters.t)
+        return self.model.link.natural(self.parameters.t) if self.modelled else None
+
+    @property
+    def effects(self) -> dict[str, float]:
+        """The side effect and the coefficients of covariates, on the scale of the linear predictor."""
+        side = {"side": self.side} if self.side else {}
+        return side | dict(zip(self.covariates, self.parameters.effects, strict=True))
 
     @property
     def side(self) -> float:
@@ -107,12 +130,21 @@ class History(Ranked):
 
     @cached_property
     def posterior(self) -> Posterior:  # type: ignore[override]
-        """The distribution of the strengths of now."""
+        """The distribution of the strengths of now, on the scale that was asked for."""
         wider = self.present.covariance + np.diag(self.parameters.step * (self.now - self.present.last))
         one = np.zeros(len(self.players), dtype=np.int64)
         weights = mean_weights(1.0 / np.diagonal(wider), one)
         mean, covariance = centre(self.present.mean, weights, one), centre_covariance(wider, weights, one)
-        return Posterior.of(self.players, mean, covariance, one, self.level, sets=np.random.default_rng(self.seed))
+        found = Posterior.of(self.players, mean, covariance, one, self.level, sets=np.random.default_rng(self.seed))
+        factor = self.scale.factor(self.model.elo, self.model.name)
+        return found.shown(factor, self.scale.shift(found.names, factor * found.strength))
+
+    @property
+    def weights(self) -> FloatArray:
+        """How much every item weighs in the mean that strengths are measured from."""
+        wider = np.diagonal(self.present.covariance) + self.parameters.step * (self.now - self.present.last)
+        weights: FloatArray = (1.0 / wider / np.sum(1.0 / wider))[self.posterior.order]
+        return weights
 
     @property
     def title(self) -> str:
@@ -124,14 +156,17 @@ class History(Ranked):
     def lines(self) -> list[str]:
         """How fast strengths move, and the other parameters."""
         unit = "a year" if self.dates else "a unit of time"
-        said = f"drift {self.drift:.4g} {unit}, newcomers {self.start:.4g}, tie parameter {self.tie:.4f}"
-        return [f"{said}{f', side {self.side:.4f}' if self.side else ''}"]
+        said = [f"drift {self.drift:.4g} {unit}, newcomers {self.start:.4g}"]
+        said += [] if self.tie is None else [f"tie parameter {self.tie:.4f}"]
+        return [", ".join([*said, *(f"{name} {value:.4f}" for name, value in self.effects.items())])]
 
     def columns(self) -> dict[str, list[Any]]:
         """One row an item, best first; a list a column."""
         order = self.posterior.order
         last = [self._moment(self.present.last[i]) for i in order]
-        return super().columns() | {"games": self.games[order].astype(np.int64).tolist(), "last": last}
+        games = self.games[order]
+        whole = bool(np.all(games == np.round(games)))
+        return super().columns() | {"games": (games.astype(np.int64) if whole else games).tolist(), "last": last}
 
     def _moment(self, time: float) -> Any:
         return str(np.datetime64(round(time * 365.25 * 86_400), "s").astype("datetime64[D]")) if self.dates else time
@@ -141,36 +176,55 @@ class History(Ranked):
         if self.mode is None:
             raise DataError("An updated board knows the present only; fit all battles for the past.")
         rows = self.mode.player == self.posterior.order[self.posterior.index(name)]
-        strength = self.mode.strength[rows]
-        ends = normal_ends(strength, np.sqrt(self.mode.variance[rows]), self.level)
+        # On the scale of the board, and from the same zero.
+        unit, first = self.posterior.unit, self.posterior.order[0]
+        strength = unit * (self.mode.strength[rows] - self.present.mean[first]) + self.strength[0]
+        ends = normal_ends(strength, unit * np.sqrt(self.mode.variance[rows]), self.level)
         return Line(self.mode.time[rows], strength, *ends)
 
-    def _chances(self, a: str, b: str, side: float) -> tuple[float, float]:
+    def _chances(self, a: str, b: str, side: float, covariates: Mapping[str, float] | None) -> tuple[float, float]:
         """P(a wins) and P(draw), over what is not known of the difference."""
-        i, j = self.posterior.index(a), self.posterior.index(b)
-        if number("side", side, -math.inf) and not self.parameters.home:
-            raise SettingError("This leaderboard has no effect 'side'; leave side out.")
-        covariance = self.covariance
-        d = self.strength[i] - self.strength[j] + side * self.parameters.home
+        i, j, unit = self.posterior.index(a), self.posterior.index(b), self.posterior.unit
+        given = dict(covariates or {}) | ({"side": side} if number("side", side, -math.inf) else {})
+        d = (self.strength[i] - self.strength[j]) / unit
+        for name, value in given.items():
+            if name not in self.effects:
+                raise SettingError(f"This leaderboard has no effect {name!r}; leave {name} out.")
+            d += number(name, value, -math.inf) * self.effects[name]
+        covariance = self.covariance / unit**2
         spread = np.sqrt(max(covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j], 0.0))
-        link, weights = self.model.link, _WEIGHTS / _WEIGHTS.sum()
+        weights = _WEIGHTS / _WEIGHTS.sum()
+        win, draw = self._outcomes(d + spread * _NODES)
+        return float(weights @ win), float(weights @ draw)
+
+    def _outcomes(self, d: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """P(a wins) and P(draw) at a difference that is known."""
+        link, t = self.model.link, self.parameters.t
         assert link is not None
-        at, t = d + spread * _NODES, self.parameters.t
-        return float(weights @ np.exp(link.win(at, t).value)), float(weights @ np.exp(link.tie(at, t).value))
+        win = np.exp(link.win(d, t, ties=self.modelled).value)
+        return win, np.exp(link.tie(d, t).value) if self.modelled else np.zeros_like(d)
 
-    def win_probability(self, a: str, b: str, *, side: float = 0.0) -> float:
+    def win_probability(
+        self, a: str, b: str, *, side: float = 0.0, covariates: Mapping[str, float] | None = None
+    ) -> float:
         """P(a beats b) now; `side=1` gives a the advantage of its position."""
-        return self._chances(a, b, side)[0]
+        return self._chances(a, b, side, covariates)[0]
 
-    def draw_probability(self, a: str, b: str, *, side: float = 0.0) -> float:
+    def draw_probability(
+        self, a: str, b: str, *, side: float = 0.0, covariates: Mapping[str, float] | None = None
+    ) -> float:
         """P(a and b draw) now."""
-        return self._chances(a, b, side)[1]
+        return self._chances(a, b, side, covariates)[1]
 
-    def after(self, names: tuple[str, ...], games: Games, notes: tuple[str, ...]) -> History:
+    def next(self, n: int = 50) -> NextBattles:
+        """The n battles that are expected to shorten the rank sets of now most."""
+        return next_battles(self.posterior, self.games[self.posterior.order], self._outcomes, n)
+
+    def after(self, names: tuple[str, ...], games: Games, battles: Battles, notes: tuple[str, ...]) -> History:
         """The board after more games, by the filter; `names` begins with the players known so far."""
         assert self.model.link is not None
         present, _ = filtered(games, self.model.link, self.parameters, self.present)
-        played = np.bincount(games.games[:, :2].ravel(), minlength=len(names)).astype(np.float64)
+        played = _played(battles, games)
         played[: len(self.games)] += self.games
         now = max(self.now, float(games.times[-1]))
         return replace(self, players=names, present=present, games=played, now=now, mode=None, notes=notes)
@@ -184,6 +238,7 @@ class History(Ranked):
             "start": self.start,
             "tie": self.tie,
             "side": self.side,
+            "effects": self.effects,
             "now": self._moment(self.now),
             "may_be_best": self.may_be_best,
             "tiers": self.tiers,
@@ -194,62 +249,134 @@ class History(Ranked):
         }
 
 
-def fit_history(asked: Request) -> History:
-    """The most probable history of all battles; the drift is fitted unless it is given."""
-    if asked.scale != Scale():
-        raise SettingError("Strengths that move have the scale 'log' and no anchor; leave scale and anchor out.")
-    source, columns, treatment, model, how = asked.source, asked.columns, asked.treatment, asked.model, asked.how
-    _check_settings(model, columns, treatment, how)
+def fit_history(asked: Request, kept: Mapping[str, Any]) -> History | CategoryBoards:
+    """The most probable history of all battles, and of those of every category where there are categories."""
+    _check_settings(asked)
     battles = asked.battles()
-    dates = _are_dates(source, columns)
-    names, games, notes = _games(battles, (), dates=dates)
-    notes += _say(games)
+    whole = replace(_history(asked, battles), options=kept)
+    by = asked.columns.by
+    if by is None:
+        return whole
+    from luce.aggregate.board.categories import join_categories
+
+    boards: dict[str, History | str] = {}
+    for name, part in by_category(battles).items():
+        scale, lost = asked.scale.of(part.names)
+        try:
+            boards[name] = _history(replace(asked, scale=scale), replace(part, notes=lost), whole.parameters)
+        except DataError as error:
+            boards[name] = str(error)
+    found = join_categories(by, whole, boards, None)
+    said = "Categories share the drift and the start of all battles and borrow nothing else from each other."
+    return replace(found, notes=(*found.notes, said))
+
+
+def _history(asked: Request, battles: Battles, like: Parameters | None = None) -> History:
+    """The most probable history; the drift is fitted unless it is given, or taken over with the start from `like`."""
+    columns, model, how = asked.columns, asked.model, asked.how
+    dates = _are_dates(asked.source, columns)
+    factor, notes = 1.0, list[str]()
+    if any(values is not None for values in (battles.group, battles.weight, battles.share)):
+        problem = battle_problem(asked, battles)
+        factor = estimate(problem, Inference()).factor
+        notes += problem.notes
+    drawn = battles.outcome == TIE if battles.share is None else np.zeros(len(battles.a), dtype=bool)
+    if drawn.all():
+        raise DataError("Every battle is a draw, so nothing tells how strengths move; add battles that were won.")
+    modelled = model.draws == "model" and bool(drawn.any())
+    if model.draws == "model" and not modelled and battles.share is None:
+        notes.append("No battle is a draw: the tie parameter is at its limit, where draws have probability 0.")
+    battles = _without_draws(battles, model.draws)
+    names, games, said = _games(battles, (), dates=dates, modelled=modelled, factor=factor)
     link = model.link
     assert link is not None
-    if not np.any(games.games[:, 2] == 2) or np.all(games.games[:, 2] == 2):
-        raise DataError("Strengths that move need wins and draws; without draws leave time out, or add draws.")
     step = None if how.drift is None else max(how.drift, 1e-9) ** 2
-    fitted = fit_parameters(games, link, {"step": step, "start": None, "t": None, "home": None}, treatment.side)
+    given = {"step": step if like is None else like.step, "start": None if like is None else like.start}
+    unit, size = games, np.ones(0)
+    if games.covariates is not None:
+        size = _sizes(games.covariates, battles.covariate_names)
+        unit = replace(games, covariates=games.covariates / size)
+    fitted = fit_parameters(unit, link, {**given, "t": None, "home": None}, asked.treatment.side)
+    fitted = fitted._replace(effects=tuple((np.array(fitted.effects) / size).tolist()))
     mode = most_probable(games, link, fitted)
-    played = np.bincount(games.games[:, :2].ravel(), minlength=len(names)).astype(np.float64)
     return History(
         model=model,
         players=names,
         parameters=fitted,
         present=mode.present,
-        games=played,
+        games=_played(battles, games),
         now=float(games.times[-1]),
         level=how.level,
         mode=mode,
+        scale=asked.scale,
+        modelled=modelled,
+        covariates=battles.covariate_names,
+        factor=factor,
+        judged=battles.group is not None,
         dates=dates,
         log_likelihood=mode.log_marginal,
-        notes=notes,
+        notes=(*said, *notes, *_say(games)),
         seed=int(asked.rng.integers(2**31)),
-        build=source.build,
-        read_ids=Ids(source=source, given=columns.id),
+        build=asked.source.build,
+        read_ids=Ids(source=asked.source, given=columns.id),
     )
 
 
-def _check_settings(model: Model, columns: Columns, treatment: Treatment, how: Inference) -> None:
-    if model.link is None or model.draws != "model":
+def _sizes(covariates: FloatArray, names: tuple[str, ...]) -> FloatArray:
+    """Root mean squares, so that no unit of measurement spoils the search."""
+    sizes: FloatArray = np.sqrt(np.mean(covariates**2, axis=0))
+    for name, size in zip(names, sizes, strict=True):
+        if size == 0.0:
+            raise DataError(f"The effect {name!r} is 0 in every battle; it cannot be estimated, so leave it out.")
+    return sizes
+
+
+def _played(battles: Battles, games: Games) -> FloatArray:
+    """Battles of every player, with their counts."""
+    count = np.ones(len(games.games)) if battles.count is None else battles.count[_order(battles)]
+    return sum((add_up(games.games[:, side], count, games.players) for side in (0, 1)), np.zeros(games.players))
+
+
+def _order(battles: Battles) -> IntArray:
+    """Of time."""
+    assert battles.time is not None
+    return np.argsort(battles.time, kind="stable")
+
+
+def _without_draws(battles: Battles, draws: str) -> Battles:
+    if draws != "drop" or battles.share is not None:
+        return battles
+    left = select(battles, battles.outcome != TIE)
+    gone = len(battles.a) - len(left.a)
+    return replace(left, notes=(*left.notes, *([f"{gone:,} battles are draws and are left out."] if gone else [])))
+
+
+def _check_settings(asked: Request) -> None:
+    if asked.model.link is None:
         raise SettingError(
-            f"Strengths that move need a model with draws; {model.name!r} has none: use 'davidson', 'rao_kupper' or "
-            "'thurstone_mosteller'."
+            f"Strengths that move need a model of battles of two with a link; {asked.model.name!r} has none: use "
+            "'davidson', 'bradley_terry', 'rao_kupper' or 'thurstone_mosteller'."
         )
-    _check_columns(columns, treatment)
+    if asked.holds_races:
+        raise SettingError(
+            f"{asked.source.label} holds races; strengths that move need battles of two: leave time out."
+        )
+    _check_teams(asked.treatment)
     usual = Inference()
-    for name in ("prior", "errors", "bootstrap", "pool"):
-        if getattr(how, name) != getattr(usual, name):
-            raise SettingError(f"{name} does nothing for strengths that move; leave it or time out.")
+    reasons = {"prior": "start is their prior", "errors": "their errors are those of the curvature"}
+    for name, why in {**reasons, "bootstrap": "a battle that is drawn twice is not at two times"}.items():
+        if getattr(asked.how, name) != getattr(usual, name):
+            raise SettingError(f"{name} does nothing for strengths that move: {why}; leave it or time out.")
+    if asked.columns.by is not None and asked.columns.id is not None:
+        raise SettingError("id does nothing with by: boards by category cannot be kept for updates; leave it out.")
 
 
-def _check_columns(columns: Columns, treatment: Treatment) -> None:
-    given: dict[str, Any] = {"weight": columns.weight, "count": columns.count, "group": columns.group, "by": columns.by}
-    given |= {"team_separator": treatment.team_separator, "covariates": columns.covariates or None}
-    given |= {"strong": None if treatment.strong == 1.0 else treatment.strong}
-    used = [name for name, value in given.items() if value is not None]
-    if used:
-        raise SettingError(f"{used[0]} does nothing for strengths that move; leave it or time out.")
+def _check_teams(treatment: Treatment) -> None:
+    if treatment.team_separator is not None:
+        raise SettingError(
+            "team_separator does nothing for strengths that move: a game moves two strengths, and a team has several; "
+            "leave it or time out."
+        )
 
 
 def _say(games: Games) -> tuple[str, ...]:
@@ -271,20 +398,21 @@ def _are_dates(source: Table, columns: Columns) -> bool:
     return source.read([columns.time])[columns.time].times()[1]
 
 
-def _games(battles: Battles, known: tuple[str, ...], *, dates: bool) -> tuple[tuple[str, ...], Games, tuple[str, ...]]:
+def _games(
+    battles: Battles, known: tuple[str, ...], *, dates: bool, modelled: bool, factor: float
+) -> tuple[tuple[str, ...], Games, tuple[str, ...]]:
     """Battles in order of time, with players numbered by their first game after those that are known."""
-    assert battles.time is not None
-    if battles.share is not None or np.any(battles.a == battles.b):
-        raise SettingError(
-            "Strengths that move need battles of two sides that were won or tied; leave time out where outcomes are "
-            "parts of a win, and use self_battles='drop'."
-        )
-    order = np.argsort(battles.time, kind="stable")
+    if np.any(battles.a == battles.b):
+        raise SettingError("A battle of one against itself moves no strength; use self_battles='drop' with time.")
+    check_size((*known, *battles.names))
+    if not len(battles.a):
+        raise DataError("No battle is left without draws; at least one that was won is needed.")
+    time, order = np.asarray(battles.time), _order(battles)
     notes = list(battles.notes)
-    if np.any(np.diff(battles.time) < 0):
+    if np.any(np.diff(time) < 0):
         notes.append("The rows were not in order of time; they were sorted.")
     today = datetime.now(UTC).timestamp() / (86_400.0 * YEAR)
-    future = int(np.sum(battles.time > today + 1.0 / YEAR)) if dates else 0
+    future = int(np.sum(time > today + 1.0 / YEAR)) if dates else 0
     if future:
         notes.append(f"{future} battles lie in the future.")
     shown, said = one_form((*known, *battles.names))
@@ -294,9 +422,22 @@ def _games(battles: Battles, known: tuple[str, ...], *, dates: bool) -> tuple[tu
     for i in np.column_stack([battles.a, battles.b])[order].ravel():
         number.setdefault(shown[battles.names[i]], len(number))
     code = np.array([number.get(shown[name], -1) for name in battles.names])
-    rows = np.column_stack([code[battles.a], code[battles.b], battles.outcome])[order]
-    sides = np.zeros(len(order)) if battles.side is None else battles.side[order]
-    games = Games(len(number), np.ascontiguousarray(rows), sides, battles.time[order])
+    graded = battles.share is not None
+    outcome = np.full(len(order), 3) if graded else battles.outcome
+    rows = np.column_stack([code[battles.a], code[battles.b], outcome])[order]
+    weight = np.full(len(order), factor)
+    for times in (battles.count, battles.weight):
+        weight = weight if times is None else weight * times
+    games = Games(
+        players=len(number),
+        games=np.ascontiguousarray(rows),
+        sides=np.zeros(len(order)) if battles.side is None else battles.side[order],
+        times=time[order],
+        covariates=None if battles.covariates is None else battles.covariates[order],
+        weight=weight[order],
+        share=battles.share[order] if battles.share is not None else None,
+        modelled=modelled,
+    )
     return tuple(number), games, tuple(dict.fromkeys((*notes, *said)))
 
 
@@ -313,7 +454,11 @@ def save_history(board: History, path: str | Path) -> None:
     settings = {
         "model": board.model.name,
         "players": list(board.players),
-        "parameters": list(board.parameters),
+        "parameters": list(board.parameters[:4]),
+        "effects": dict(zip(board.covariates, board.parameters.effects, strict=True)),
+        "modelled": board.modelled,
+        "factor": board.factor,
+        "judged": board.judged,
         "now": board.now,
         "level": board.level,
         "dates": board.dates,
@@ -332,17 +477,24 @@ def read_history(path: str | Path) -> History:
         shapes = {"mean": (n,), "covariance": (n, n), "last": (n,), "games": (n,)}
         if n < 2 or any(arrays.get(k, np.empty(0)).shape != shape for k, shape in shapes.items()):
             raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
+        options, effects = dict(settings.get("options", {})), settings.get("effects", {})
+        (scale,) = sort_options("leaderboard", {k: options[k] for k in _SCALE if k in options}, Scale)
         return History(
-            model=get_model(settings["model"]),
+            model=get_model(settings["model"], options.get("draws")),
             players=tuple(settings["players"]),
-            parameters=Parameters(*settings["parameters"]),
+            parameters=Parameters(*settings["parameters"][:4])._replace(effects=tuple(map(float, effects.values()))),
+            covariates=tuple(effects),
+            modelled=bool(settings.get("modelled", True)),
+            factor=float(settings.get("factor", 1.0)),
+            judged=bool(settings.get("judged", False)),
+            scale=scale,
             present=Present(arrays["mean"].copy(), arrays["covariance"].copy(), arrays["last"].copy()),
             games=arrays["games"].copy(),
             now=float(settings["now"]),
             level=float(settings["level"]),
             mode=None,
             dates=bool(settings["dates"]),
-            options=dict(settings.get("options", {})),
+            options=options,
             build=pa.table,
             read_ids=Ids(arrays.get("ids", NO_IDS).copy()),
         )
@@ -354,15 +506,28 @@ def update_history(board: History, data: Any, **options: Any) -> History:
     A filter passes over the new battles only. Battles that are older than what their players have played count as if
     they were played at that time, which the notes say.
     """
-    names = {name: board.options[name] for name in ("names", "both_bad", "self_battles") if name in board.options}
-    columns, treatment = sort_options("leaderboard", options | kept_options(options, names), Columns, Treatment)
+    stays = kept_options(options, board.options)
+    given = options | {name: value for name, value in stays.items() if name not in ("prior", "errors", "bootstrap")}
+    columns, treatment, how, scale = sort_options("leaderboard", given, Columns, Treatment, Inference, Scale)
     check_together(columns, treatment)
-    _check_columns(columns, treatment)
+    _check_teams(treatment)
+    if how != Inference(level=how.level) or get_model(board.model.name, treatment.draws).draws != board.model.draws:
+        raise SettingError("An update keeps the drift, the draws and the errors of its board; leave them out.")
     if columns.time is None:
         raise SettingError("An update needs the column of the time; give time (--time).")
+    if columns.by is not None:
+        raise SettingError("The board is without categories; leave by out, or fit all battles.")
+    if columns.group is not None and not board.judged:
+        raise SettingError("group does nothing: the board was made without judges; leave it out, or fit all battles.")
     if treatment.side != bool(board.side):
         raise SettingError(f"The board has {'a' if board.side else 'no'} side effect; give side (--side) as it was.")
-    source = Table.open(data)
+    if isinstance(columns.covariates, Mapping) or tuple(columns.covariates) != board.covariates:
+        raise SettingError(
+            f"The board has {', '.join(board.covariates) or 'no'} covariates; an update names the same columns of "
+            "differences (pairs of columns are in units of their own data)."
+        )
+    board = replace(board, scale=scale, level=how.level, options=stays)
+    source, short = open_table(data, treatment.short_rows)
     if board.dates != _are_dates(source, columns):
         raise DataError("The board and the update measure time in different units: dates here, numbers there.")
     found, unseen = find_columns(source, columns), leave_out_seen(source, columns.id, board.read_ids())
@@ -370,11 +535,18 @@ def update_history(board: History, data: Any, **options: Any) -> History:
     if unseen.source is None:
         return board
     battles = read_battles(unseen.source, found, treatment)
-    players, games, notes = _games(battles, board.players, dates=board.dates)
+    if board.model.draws == "model" and not board.modelled and np.any(battles.outcome == TIE) and battles.share is None:
+        raise DataError(
+            "The board had no draw, and the update has some: its tie parameter is not known; fit all battles."
+        )
+    battles = _without_draws(battles, board.model.draws)
+    players, games, notes = _games(
+        battles, board.players, dates=board.dates, modelled=board.modelled, factor=board.factor
+    )
     late = games.times < board.now
     if late.any():
         notes = (
             *notes,
             f"{int(late.sum())} of {len(late)} battles are older than the last one of the board.",
         )
-    return board.after(players, games, (unseen.note, *notes))
+    return board.after(players, games, battles, (unseen.note, *short, *notes))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -26,22 +26,38 @@ from luce.types import FloatArray, IntArray
 
 
 @part
-def _chance(code, outcome, d, spread, t, nodes, weights):  # type: ignore[no-untyped-def]
+def _term(code, modelled, outcome, share, weight, d, t):  # type: ignore[no-untyped-def]
+    """What a game adds to the log-likelihood, with its first derivative in d and minus its second.
+
+    The outcome 3 is a part of a win: `share` of it goes to a, the rest to b. A draw that is not modelled is half a win.
+    """
+    if outcome < 3:
+        value, first, second, _, _, _ = log_probability(code, modelled, outcome, d, t)
+    else:
+        won, won_d, won_dd, _, _, _ = log_probability(code, modelled, 0, d, t)
+        lost, lost_d, lost_dd, _, _, _ = log_probability(code, modelled, 1, d, t)
+        rest = 1.0 - share
+        value, first, second = share * won + rest * lost, share * won_d + rest * lost_d, share * won_dd + rest * lost_dd
+    return weight * value, weight * first, -weight * second
+
+
+@part
+def _chance(code, modelled, outcome, share, weight, d, spread, t, nodes, weights):  # type: ignore[no-untyped-def]
     """P(outcome) with a normal difference of mean d and this standard deviation, by Gauss and Hermite."""
     total = 0.0
     for k in range(len(nodes)):
-        total += weights[k] * np.exp(log_probability(code, True, outcome, d + spread * nodes[k], t)[0])
+        total += weights[k] * np.exp(_term(code, modelled, outcome, share, weight, d + spread * nodes[k], t)[0])
     return total
 
 
 @part
-def _mode(code, outcome, d, v, t):  # type: ignore[no-untyped-def]
+def _mode(code, modelled, outcome, share, weight, d, v, t):  # type: ignore[no-untyped-def]
     """The most probable difference after an outcome, with N(d, v) before it, and minus the curvature of log P there."""
     x = d
     curve = 0.0
     for _ in range(30):
-        _, first, second, _, _, _ = log_probability(code, True, outcome, x, t)
-        curve = max(-second, 0.0)
+        _, first, curve = _term(code, modelled, outcome, share, weight, x, t)
+        curve = max(curve, 0.0)
         step = (first - (x - d) / v) / (curve + 1.0 / v)
         x += step
         if abs(step) < 1e-7:
@@ -50,7 +66,7 @@ def _mode(code, outcome, d, v, t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def diagonal_filter(code, games, sides, times, step, start, t, home, nodes, weights):  # type: ignore[no-untyped-def]
+def diagonal_filter(code, modelled, games, offset, times, weight, share, step, start, t, nodes, weights):  # type: ignore[no-untyped-def]
     """Sum of log predictive probabilities when players are taken as independent; games is (games, 3): a, b, outcome."""
     n = games[:, :2].max() + 1
     mean, variance, last = np.zeros(n), np.full(n, start), np.full(n, np.nan)
@@ -62,9 +78,10 @@ def diagonal_filter(code, games, sides, times, step, start, t, home, nodes, weig
                 variance[i] += step * (times[g] - last[i])
             last[i] = times[g]
         v = variance[a] + variance[b]
-        d = mean[a] - mean[b] + home * sides[g]
-        total += np.log(max(_chance(code, outcome, d, np.sqrt(v), t, nodes, weights), 1e-300))
-        x, curve = _mode(code, outcome, d, v, t)
+        d = mean[a] - mean[b] + offset[g]
+        chance = _chance(code, modelled, outcome, share[g], weight[g], d, np.sqrt(v), t, nodes, weights)
+        total += np.log(max(chance, 1e-300))
+        x, curve = _mode(code, modelled, outcome, share[g], weight[g], d, v, t)
         moved, shrink = (x - d) / v, curve / (1.0 + curve * v)
         mean[a] += variance[a] * moved
         mean[b] -= variance[b] * moved
@@ -74,7 +91,7 @@ def diagonal_filter(code, games, sides, times, step, start, t, home, nodes, weig
 
 
 @kernel
-def full_filter(code, games, sides, times, step, t, home, nodes, weights, mean, covariance, last, curves, out):  # type: ignore[no-untyped-def]
+def full_filter(code, modelled, played, step, t, nodes, weights, state, curves, out):  # type: ignore[no-untyped-def]
     """The filter with all covariances; players are numbered by their first game. Fills (games, 3) predictions.
 
     `last` is NaN before a player's first game. Changes mean, covariance and last in place. Where `curves` has the
@@ -82,6 +99,7 @@ def full_filter(code, games, sides, times, step, t, home, nodes, weights, mean, 
     log(1 + curve v) is returned, v the variance of the difference before the game: the log of the determinant of the
     posterior precision over that of the prior.
     """
+    (games, offset, times, weight, share), (mean, covariance, last) = played, state
     n = len(mean)
     gain = np.empty(n)
     known, total = 0, 0.0
@@ -103,10 +121,12 @@ def full_filter(code, games, sides, times, step, t, home, nodes, weights, mean, 
             curve = curves[g]
             total += np.log1p(curve * v)
         else:
-            d = mean[a] - mean[b] + home * sides[g]
+            d = mean[a] - mean[b] + offset[g]
             for k in range(3):
-                out[g, k] = _chance(code, k, d, np.sqrt(v), t, nodes, weights)
-            x, curve = _mode(code, outcome, d, v, t)
+                possible = modelled or k < 2
+                chance = _chance(code, modelled, k, 0.0, 1.0, d, np.sqrt(v), t, nodes, weights) if possible else 0.0
+                out[g, k] = chance
+            x, curve = _mode(code, modelled, outcome, share[g], weight[g], d, v, t)
             for i in range(known):
                 mean[i] += gain[i] * (x - d) / v
         shrink = curve / (1.0 + curve * v)
@@ -122,14 +142,12 @@ def full_filter(code, games, sides, times, step, t, home, nodes, weights, mean, 
 
 
 @kernel
-def game_terms(code, outcomes, d, t, first, curve):  # type: ignore[no-untyped-def]
+def game_terms(code, modelled, outcomes, share, weight, d, t, first, curve):  # type: ignore[no-untyped-def]
     """Sum of log P; fills its derivative and minus its second derivative in d, by game."""
     total = 0.0
     for g in range(len(d)):
-        value, by_d, by_dd, _, _, _ = log_probability(code, True, outcomes[g], d[g], t)
+        value, first[g], curve[g] = _term(code, modelled, outcomes[g], share[g], weight[g], d[g], t)
         total += value
-        first[g] = by_d
-        curve[g] = -by_dd
     return total
 
 
@@ -167,19 +185,46 @@ class Games:
 
     players: int
     games: IntArray
-    """(games, 3): a, b, outcome (0: a won, 1: b won, 2: draw)."""
+    """(games, 3): a, b, outcome (0: a won, 1: b won, 2: draw, 3: a part of a win each)."""
     sides: FloatArray
     """1 where a has the advantage of its position."""
     times: FloatArray
+    covariates: FloatArray | None = None
+    """(games, k): values of a minus those of b."""
+    weight: FloatArray | None = None
+    """How much a game counts in the log-likelihood; 1 where None."""
+    share: FloatArray | None = None
+    """The part of a win that goes to a, where the outcome is 3."""
+    modelled: bool = True
+    """Draws have a probability of their own; otherwise they are half a win each."""
+
+    def arrays(self, p: Parameters) -> tuple[Any, ...]:
+        """What the filters pass over: games, what is added to their differences, times, weights and parts of wins."""
+        offset = p.home * self.sides
+        if self.covariates is not None:
+            offset = offset + self.covariates @ np.array(p.effects)
+        n = len(self.games)
+        weight = np.ones(n) if self.weight is None else self.weight
+        return self.games, offset, self.times, weight, np.zeros(n) if self.share is None else self.share
+
+    def latest(self, few: int) -> Games:
+        """The last games alone."""
+        names = ("games", "sides", "times", "covariates", "weight", "share")
+        cut = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: values[-few:] for name, values in cut.items() if values is not None})
 
 
 class Parameters(NamedTuple):
-    """Variance of a walk in a unit of time, variance at the start, unconstrained tie parameter, home advantage."""
+    """Variance of a walk in a unit of time, variance at the start, unconstrained tie parameter, home advantage.
+
+    And the coefficients of covariates.
+    """
 
     step: float
     start: float
     t: float
     home: float
+    effects: tuple[float, ...] = ()
 
 
 class Present(NamedTuple):
@@ -202,6 +247,11 @@ def fit_parameters(games: Games, link: Link, given: dict[str, float | None], sid
     fixed = {name: value for name, value in given.items() if value is not None}
     if not side:
         fixed["home"] = 0.0
+    if not games.modelled:
+        fixed["t"] = 0.0
+    width = 0 if games.covariates is None else games.covariates.shape[1]
+    names = [f"effect {k}" for k in range(width)]
+    first |= dict.fromkeys(names, 0.0)
     free = [name for name in first if name not in fixed]
 
     def parameters(x: FloatArray) -> Parameters:
@@ -209,30 +259,36 @@ def fit_parameters(games: Games, link: Link, given: dict[str, float | None], sid
         for name in ("step", "start"):
             if name in values:
                 values[name] = float(np.exp(np.clip(values[name], -60.0, 20.0)))
-        return Parameters(**(values | fixed))
+        values |= fixed
+        return Parameters(**{k: values[k] for k in Parameters._fields[:4]}, effects=tuple(values[k] for k in names))
 
     def loss_of(some: Games) -> Callable[[FloatArray], float]:
-        arrays, scale = (some.games, some.sides, some.times), 1.0 / len(some.games)
+        code, scale = _code(some, link), 1.0 / len(some.games)
 
         def loss(x: FloatArray) -> float:
             p = parameters(x)
-            settings = (p.step, p.start, p.t, p.home, _FEW_NODES, _FEW_WEIGHTS)
-            return -scale * float(diagonal_filter(link.code, *arrays, *settings))
+            return -scale * float(
+                diagonal_filter(*code, *some.arrays(p), p.step, p.start, p.t, _FEW_NODES, _FEW_WEIGHTS)
+            )
 
         return loss
 
     if not free:
-        return Parameters(**fixed)
+        return parameters(np.empty(0))
     bounds = [{"step": (-60.0, 20.0), "start": (-20.0, 20.0)}.get(name, (-8.0, 8.0)) for name in free]
     start = np.array([first[name] for name in free])
     few = len(games.games) // 8
     if few > _FEW_GAMES:
-        last = replace(games, **{k: getattr(games, k)[-few:] for k in ("games", "sides", "times")})
-        start = _descend(loss_of(last), start, bounds)
+        start = _descend(loss_of(games.latest(few)), start, bounds)
         near = _newton_steps(loss_of(games), start)
         if near is not None:
             return parameters(near)
     return parameters(_descend(loss_of(games), start, bounds))
+
+
+def _code(games: Games, link: Link) -> tuple[int, bool]:
+    """The code of the link for the kernels, with draws or without, and whether they are modelled."""
+    return (link.code if games.modelled else link.code_without_ties), games.modelled
 
 
 def _descend(loss: Callable[[FloatArray], float], start: FloatArray, bounds: list[tuple[float, float]]) -> FloatArray:
@@ -278,8 +334,8 @@ def filtered(games: Games, link: Link, p: Parameters, state: Present | None = No
 
 def _filter(games: Games, link: Link, p: Parameters, state: Present, curves: FloatArray, out: FloatArray) -> float:
     """Pass over the games from a state, which is changed."""
-    arrays = (games.games, games.sides, games.times, p.step, p.t, p.home, _NODES, _WEIGHTS)
-    return float(full_filter(link.code, *arrays, *state, curves, out))
+    settings = (p.step, p.t, _NODES, _WEIGHTS)
+    return float(full_filter(*_code(games, link), games.arrays(p), *settings, tuple(state), curves, out))
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,10 +359,11 @@ def most_probable(games: Games, link: Link, p: Parameters, *, tolerance: float =
     chain = _Chain.of(games, p)
     x, curve = np.zeros(len(chain.player)), np.empty(len(games.games))
     first, outcome = np.empty_like(curve), np.ascontiguousarray(games.games[:, 2])
+    _, offset, _, weight, share = games.arrays(p)
 
     def evaluate(at: FloatArray) -> tuple[float, FloatArray]:
-        d = at[chain.a] - at[chain.b] + p.home * games.sides
-        total = game_terms(link.code, outcome, d, p.t, first, curve)
+        d = at[chain.a] - at[chain.b] + offset
+        total = game_terms(*_code(games, link), outcome, share, weight, d, p.t, first, curve)
         pull = chain.prior(at)
         gradient = pull - chain.scatter(first, -first)
         return 0.5 * float(at @ pull) - total, gradient

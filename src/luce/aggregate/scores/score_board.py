@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from luce.aggregate.board.fitting_problem import open_table
 from luce.aggregate.board.options import Inference, sort_options
 from luce.aggregate.board.posterior import Posterior, centre, mean_weights, ranks
 from luce.aggregate.board.result import RANKS, Ranked, of_posterior
@@ -127,8 +128,8 @@ def score_board(
     resamples
         How often the labels of models are shuffled within the tasks for the rank sets.
     columns
-        Fields of `ScoreColumns`: name, task, score, score_se, where, drop, lower (tasks where lower is better),
-        tolerance (differences up to it are ties), task_weights.
+        Fields of `ScoreColumns`: item (once called name), task, score, score_se, where, drop, lower (tasks where lower
+        is better), tolerance (differences up to it are ties), task_weights.
 
     Examples
     --------
@@ -141,8 +142,12 @@ def score_board(
     Inference(level=level)  # refuses what is no level
     if not is_whole(resamples, 100):
         raise SettingError(f"resamples is {resamples!r}; rank sets need at least 100.")
-    (given,) = sort_options("score board", columns, ScoreColumns)
-    source = open_scores(data, given.name)
+    if {"name", "item"} <= set(columns):
+        raise SettingError("name is the old word for item; give item alone.")
+    named = {"item" if name == "name" else name: value for name, value in columns.items()}
+    (given,) = sort_options("score board", named, ScoreColumns)
+    opened, short = open_table(data, given.short_rows)
+    source = open_scores(data if given.short_rows == "error" else opened, given.item)
     scores = read_scores(source, given)
     races = races_of(scores, level)
     if all(len(race.starts) == 2 for race in races):
@@ -177,7 +182,7 @@ def score_board(
         influence=_influence(scores, fit, np.sqrt(np.diagonal(covariance))),
         separated=_separated(scores, fit),
         log_likelihood=fit.log_likelihood,
-        notes=(*scores.notes, *_remarks(scores, races, fit), *_disagreement(scores, methods)),
+        notes=(*short, *scores.notes, *_remarks(scores, races, fit), *_disagreement(scores, methods)),
         build=source.build,
     )
 

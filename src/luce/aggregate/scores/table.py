@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from luce.aggregate.board.options import Treatment
 from luce.checks import number
 from luce.data.column import Column
 from luce.data.names import one_code, plain
@@ -88,7 +89,8 @@ _LARGEST = 1e100
 class ScoreColumns:
     """Which columns hold what, where they are not the usual ones, and how scores are to be read."""
 
-    name: str | None = None
+    item: str | None = None
+    """The column of the models."""
     task: str | None = None
     score: str | None = None
     score_se: str | None = None
@@ -102,6 +104,8 @@ class ScoreColumns:
     tolerance: float | Mapping[str, float] = 0.0
     """Scores that differ by no more are tied: one number, or one a task."""
     task_weights: Mapping[str, float] | None = None
+    short_rows: str = "error"
+    """What a row of CSV with too few cells is: error, drop (left out), or fill (the last cells are missing)."""
 
     def __post_init__(self) -> None:
         for name in ("drop", "lower"):
@@ -110,6 +114,7 @@ class ScoreColumns:
         for name in ("where", "task_weights"):
             if not isinstance(getattr(self, name), Mapping | None):
                 raise SettingError(f"{name} is {getattr(self, name)!r}; it must map names to values.")
+        Treatment(short_rows=self.short_rows)  # type: ignore[arg-type]  # refuses what is no policy
         tolerances = self.tolerance if isinstance(self.tolerance, Mapping) else {"": self.tolerance}
         for task, value in tolerances.items():
             number(f"tolerance of {task!r}" if task else "tolerance", value)
@@ -168,7 +173,7 @@ def read_scores(source: Table, columns: ScoreColumns) -> ScoreTable:
     """Read a long table where it has columns of a task and a score, and a wide one otherwise."""
     task = columns.task or next((c for c in _TASKS if c in source.names), None)
     score = columns.score or next((c for c in _SCORES if c in source.names), None)
-    for given, role in ((columns.name, "name"), (columns.task, "task"), (columns.score, "score")):
+    for given, role in ((columns.item, "name"), (columns.task, "task"), (columns.score, "score")):
         if given is not None:
             source.name(given, role=role)
     if task is not None and score is not None:
@@ -183,13 +188,13 @@ def read_scores(source: Table, columns: ScoreColumns) -> ScoreTable:
 
 def _name_column(source: Table, columns: ScoreColumns) -> tuple[str, list[str]]:
     """The column of the models and, where it was guessed, a word on it."""
-    found = columns.name or _models(source, None)
+    found = columns.item or _models(source, None)
     if found is None:
         raise DataError(
             f"{source.label} has no column of models: none is named {', '.join(_NAMES)}, and the first one holds no "
             f"names; name it (name=, --item). The columns are {', '.join(source.names) or '(none)'}."
         )
-    guessed = columns.name is None and found not in _NAMES
+    guessed = columns.item is None and found not in _NAMES
     return found, [f"The models are those of the column {found!r}, the first one."] if guessed else []
 
 

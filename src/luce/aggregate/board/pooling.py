@@ -1,0 +1,210 @@
+r"""Strengths by category from the likelihoods of all categories at once, each normal around a mean of its item.
+
+$\theta_c \sim N(\mu, \tau^2 I)$ with a flat $\mu$ and a spread $\tau$ that is integrated out: Laplace's method for the
+strengths, seven points for the spread. Pooling the estimates of the categories was rejected: with a spread from their
+moments, intervals at 95% held .84 to .93 of the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+from scipy.optimize import minimize_scalar
+
+from luce.aggregate.board.fitting_problem import FittingProblem
+from luce.aggregate.board.newton import Point
+from luce.aggregate.board.posterior import centre, centre_covariance, mean_weights
+from luce.aggregate.board.separation import Separation, describe
+from luce.aggregate.board.solve import Estimate, Near, Prior, start_near
+from luce.types import FloatArray, IntArray
+
+_LEAST, _MOST = np.log(0.01), np.log(5.0)
+"""The spread is looked for between these."""
+_WEAK = 0.01
+"""Precision of side effects, covariates and tie parameters, which a small category may leave without a bound."""
+_FLATTEST = 0.15
+"""Least curvature in the log of the spread that places its points."""
+
+
+class _Top(NamedTuple):
+    """The greatest posterior at one spread: parameters by category, means, and log m(tau) with the covariances."""
+
+    xs: list[FloatArray]
+    mean: FloatArray
+    log_m: float
+    covariances: list[FloatArray]
+    steps: int
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Categories:
+    r"""$F = \sum_c (\kappa \log L_c(\theta_c, t_c) - \frac{\lambda}{2} |\theta_c - \mu|^2)
+    - \frac{1}{2} \mu^\top Q \mu$, $\lambda = \tau^{-2}$.
+    """
+
+    problems: Sequence[FittingProblem]
+    rows: Sequence[IntArray]
+    """Where the items of a category stand among all."""
+    null: FloatArray
+    """(items, k): directions of the means that nothing sees."""
+    precision: FloatArray
+    """Q: 0, or the prior of items that are separated over all."""
+    factor: float
+    """How much of every log-likelihood counts."""
+
+    def terms(self, xs: Sequence[FloatArray], mean: FloatArray, ridge: float) -> tuple[float, list[Point]]:
+        """Minus F, and what each category adds, with the prior in gradients and Hessians."""
+        value, points = 0.5 * float(mean @ self.precision @ mean), []
+        for problem, rows, x in zip(self.problems, self.rows, xs, strict=True):
+            at, n = problem.likelihood(x), len(rows)
+            gap = x[:n] - mean[rows]
+            gradient, hessian = self.factor * at.gradient, self.factor * at.hessian
+            pull = np.concatenate([ridge * gap, _WEAK * x[n:]])
+            hessian[np.diag_indices(len(x))] += np.repeat([ridge, _WEAK], [n, len(x) - n])
+            prior = 0.5 * float(pull[:n] @ gap + pull[n:] @ x[n:])
+            points.append(Point(self.factor * at.value + prior, gradient + pull, hessian))
+        return value + sum(point.value for point in points), points
+
+    def top(self, spread: float, xs: list[FloatArray], mean: FloatArray) -> _Top:
+        """Newton with the categories eliminated: what is left is a system of the means."""
+        ridge, steps, small = spread**-2, 0, False
+        value, points = self.terms(xs, mean, ridge)
+        while not small and steps < 50:
+            steps += 1
+            inverses, schur = [], self.precision + ridge * self.null @ self.null.T
+            right, log_det = -self.precision @ mean, 0.0
+            for rows, x, point in zip(self.rows, xs, points, strict=True):
+                found, size = _inverse(point.hessian)
+                inverses.append(found)
+                log_det -= size
+                m = len(rows)
+                schur[rows, rows] += ridge
+                schur[np.ix_(rows, rows)] -= ridge**2 * found[:m, :m]
+                right[rows] += ridge * (x[:m] - mean[rows] - (found @ point.gradient)[:m])
+            of_means, size = _inverse(schur)
+            step = of_means @ right
+            step -= self.null @ (self.null.T @ step)
+            moves = []
+            for rows, point, found in zip(self.rows, points, inverses, strict=True):
+                pull = -point.gradient
+                pull[: len(rows)] += ridge * step[rows]
+                moves.append(found @ pull)
+            longest = max(float(np.max(np.abs(move))) for move in (step, *moves))
+            fraction = min(1.0, 5.0 / max(longest, 1e-300))
+            small = longest < 1e-4
+            for _ in range(30 if not small else 1):
+                trial = [x + fraction * move for x, move in zip(xs, moves, strict=True)]
+                there, after = self.terms(trial, mean + fraction * step, ridge)
+                if there <= value + 1e-12 * abs(value):
+                    break
+                fraction *= 0.5
+            xs, mean, value, points = trial, mean + fraction * step, there, after
+        cells = sum(len(rows) for rows in self.rows)
+        log_m = -value + 0.5 * (log_det - size + (cells + self.null.shape[1]) * np.log(ridge))
+        covariances = []
+        for rows, found in zip(self.rows, inverses, strict=True):
+            side = ridge * found[:, : len(rows)]
+            covariances.append(found + side @ of_means[np.ix_(rows, rows)] @ side.T)
+        return _Top(xs, mean, float(log_m), covariances, steps, small)
+
+
+def _inverse(matrix: FloatArray) -> tuple[FloatArray, float]:
+    """The inverse and the log of the determinant; lifted where the matrix is not positive definite (PMOP with ties)."""
+    scale, lift = float(np.max(np.abs(np.diagonal(matrix)))), 0.0
+    while True:
+        try:
+            factor = linalg.cho_factor(matrix + lift * np.eye(len(matrix)), lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            lift = max(10.0 * lift, 1e-9 * scale)
+            continue
+        found = linalg.cho_solve(factor, np.eye(len(matrix)), check_finite=False)
+        return found, 2.0 * float(np.sum(np.log(np.diagonal(factor[0]))))
+
+
+def pool(
+    whole: FittingProblem, found: Estimate, problems: Sequence[FittingProblem], near: Near
+) -> tuple[list[Estimate], float]:
+    r"""The estimate of every category, and the mean of the spread.
+
+    The spread has a uniform prior up to 5: its points are up to 3 standard deviations of $\log \tau$ around the top of
+    $\log m(\tau) + \log \tau$ and weigh in proportion to $m(\tau) \tau$; Laplace's approximation gives
+
+    $$\log m = F + \frac{N}{2} \log \lambda + \frac{1}{2} \sum_c \log \det A_c - \frac{1}{2} \log \det S +
+      \frac{k}{2} \log \lambda,$$
+
+    with $A_c$ the inverse Hessian of a category with its prior, S the Schur complement of the means, N the number of
+    strengths and k that of the directions that nothing sees. Covariances are
+    $A_c + \lambda^2 A_c S^{-1} A_c$, averaged, and what the estimates differ between the points.
+    """
+    place = {name: i for i, name in enumerate(whole.names)}
+    n, prior = len(whole.names), found.prior
+    matrix = np.zeros((n, n)) if prior.matrix is None else prior.matrix
+    model = _Categories(
+        problems=problems,
+        rows=[np.array([place[name] for name in problem.names]) for problem in problems],
+        null=whole.null[:n, :0] if prior.ridge else whole.null[:n],
+        precision=matrix,
+        factor=found.factor,
+    )
+    last = [start_near(problem, near) for problem in problems], found.x[:n].copy()
+    tops: dict[float, _Top] = {}
+
+    def height(u: float) -> float:
+        nonlocal last
+        top = tops[u] = model.top(float(np.exp(u)), *last)
+        last = top.xs, top.mean
+        return top.log_m + u if np.isfinite(top.log_m) else -1e300
+
+    best = float(
+        minimize_scalar(lambda u: -height(u), bounds=(_LEAST, _MOST), method="bounded", options={"xatol": 0.02}).x
+    )
+    bend = (2.0 * height(best) - height(best - 0.1) - height(best + 0.1)) / 0.01
+    reach = 3.0 / np.sqrt(max(bend, _FLATTEST))
+    points = np.linspace(max(best - reach, _LEAST), min(best + reach, _MOST), 7)
+    heights = np.array([height(float(u)) for u in points])
+    share = np.exp(heights - heights.max())
+    share /= share.sum()
+    kept = [tops[float(u)] for u in points]
+    estimates = []
+    for c, problem in enumerate(problems):
+        apart = _of_items(found.prior, model.rows[c])
+        said = (
+            ()
+            if apart is None
+            else (f"{describe(apart, problem.names)}; over all categories, so that none bounds them.",)
+        )
+        xs = np.array([top.xs[c] for top in kept])
+        at = problem.likelihood(share @ xs)
+        weights = mean_weights(np.diagonal(at.hessian)[: len(problem.names)], problem.component)
+        xs = centre(xs, weights, problem.component)
+        inside = np.tensordot(share, np.array([top.covariances[c] for top in kept]), 1)
+        gaps = xs - share @ xs
+        estimates.append(
+            Estimate(
+                x=share @ xs,
+                covariance=centre_covariance(inside, weights, problem.component) + (share * gaps.T) @ gaps,
+                of_few=np.zeros_like(inside),
+                weights=weights,
+                log_likelihood=problem.likelihood.log_likelihood(share @ xs, at),
+                iterations=sum(top.steps for top in tops.values()),
+                converged=all(top.converged for top in kept),
+                prior=Prior(separation=apart),
+                errors="pooled",
+                notes=(*problem.notes, *said),
+            )
+        )
+    return estimates, float(share @ np.exp(points))
+
+
+def _of_items(prior: Prior, rows: IntArray) -> Separation | None:
+    """Which of some items are separated over all: nothing but the prior bounds these in any category."""
+    apart = prior.separation
+    if apart is None or apart.main[rows].all():
+        return None
+    parts = {name: getattr(apart, name)[rows] for name in ("strong", "main", "bounded_below", "bounded_above")}
+    return replace(apart, **parts)
