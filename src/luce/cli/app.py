@@ -30,6 +30,7 @@ _HOMES = {
     "info": "info",
     "train": "train",
     "predict": "predict",
+    "explain": "predict",
     "evaluate": "evaluate",
     "clicks": "clicks",
     "rerank": "rerank",
