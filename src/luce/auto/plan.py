@@ -124,7 +124,7 @@ def for_target(target: str | None, members: tuple[str, ...] | None, data: Groups
         return members
     if members is not None:
         raise SettingError(
-            f"{target} holds no sum of trees and a linear model; leave {', '.join(linear)} or the others out of members."
+            f"{target} holds no sum of trees and a linear model; take {', '.join(linear)} or the others as members."
         )
     warnings.warn(
         f"{target} holds no sum of trees and a linear model: the blend is trained without {', '.join(linear)}.",

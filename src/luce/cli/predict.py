@@ -186,3 +186,55 @@ def convert(
         data = stream_data(data, out)
     say_columns(report, data)
     report.result(*size_of(out, data))
+
+
+def read_log(
+    *,
+    source: Path = typer.Argument(..., metavar="RESPONSES", help="Responses of an engine with logged features, JSON."),
+    engine: str = typer.Option(..., "--from", help="elasticsearch, opensearch or solr."),
+    judgements: Path = typer.Option(..., help="Grades: `4 qid:1 # doc`, CSV or TREC qrels."),
+    log_name: str | None = typer.Option(None, help="The log to take where hits carry several (log_specs.name)."),
+    absent: str = typer.Option("zero", help="A feature that the log leaves out is zero (it did not match) or nan."),
+    out: Path = typer.Option(..., "--out", "-o", help="Table to write: .parquet, .lucedata, .txt or .txt.gz."),
+    report: Report,
+) -> None:
+    """Turn features that a search engine logged into a table to train on."""
+    from luce.data.readers.feature_log import parse_log, read_log
+    from luce.data.writers import check_data_output, write
+    from luce.registry import canonical, unknown_name
+
+    if canonical(engine) not in _ENGINES:
+        raise unknown_name("engine", engine, list(_ENGINES))
+    check_data_output(out)
+    if not parse_log(source, log_name):
+        raise SettingError(f"{source} holds no response; give those of {engine}, one or a list of them, as JSON.")
+    data = read_log(source, judgements=judgements, absent=absent, log_name=log_name)
+    write(data, out)
+    report.result(*size_of(out, data))
+
+
+_ENGINES = ("elasticsearch", "opensearch", "solr")
+
+
+def text_check(
+    *,
+    logged: Path = typer.Argument(..., help="A table of logged features, with the texts that they were logged for."),
+    model: Path = typer.Option(..., help="A model of texts."),
+    worst: float = typer.Option(1e-4, min=0, help="Largest relative difference that is no difference."),
+    report: Report,
+) -> None:
+    """Compare logged features of texts with those that the model computes, feature by feature; exit 1 where they part.
+
+    Columns have the names of the features, such as title.word_bm25; those that the table lacks are not compared.
+    """
+    from luce.data.text.check import text_check
+    from luce.model_file import load
+
+    ranker = load(model)
+    text = None if ranker.schema_ is None else ranker.schema_.text
+    if text is None:
+        raise SettingError(f"{model} computes no features of texts; give a model that was trained with --text.")
+    found = text_check(text, logged, worst)
+    report.show(found)
+    if found.parted:
+        raise typer.Exit(1)

@@ -185,8 +185,9 @@ def compute(
     found = np.empty((len(order), len(parts) + len(QUERY)), dtype=np.float32)
     for j, values in enumerate(parts):
         found[:, j] = values[back]
-    sums = np.concatenate([[0.0], np.cumsum(last[asked.word.ids])])[asked.word.offsets]
-    found[:, -2], found[:, -1] = asked.word.lengths[query.rows], np.diff(sums)[query.rows]
+    words = asked.word.lengths
+    sums = np.bincount(np.repeat(np.arange(len(words)), words), last[asked.word.ids], len(words))  # each from 0 on
+    found[:, -2], found[:, -1] = words[query.rows], sums[query.rows]
     return found
 
 
