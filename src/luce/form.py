@@ -243,26 +243,25 @@ def terms_of(ranker: Ranker) -> list[Term]:
             f"The model normalises features within each query (query_norm={ranker.query_norm!r}): its scores are no "
             "function of one document; train without query_norm."
         )
-    width = ranker.n_features_in_
-    terms = _base_terms(ranker, width)
-    scorer, filling = ranker.scorer_, ranker.filling_
-    if scorer.name == "blend":
-        if scorer.linear is not None:
-            terms.append(Term(columns_of(scorer.filling, width), _linear(scorer.linear)))
-        if scorer.linear is None or scorer.forest.n_trees:
-            terms.append(Term(raw_columns(width), _trees(scorer)))
-        return terms
-    return [*terms, Term(columns_of(filling, width), _part(scorer))]
+    column = base_column(ranker)
+    below = terms_of(ranker.base_.ranker) if isinstance(ranker.base_, RankerBase) else []
+    below += [] if column is None else [Term((column,), Linear(np.ones(1), 0.0, np.zeros(1)))]
+    return [*below, *own_terms(ranker)]
 
 
-def _base_terms(ranker: Ranker, width: int) -> list[Term]:
+def own_terms(ranker: Ranker) -> list[Term]:
+    """The terms of a ranker without those of its base, over features as they come to it."""
+    scorer, width = ranker.scorer_, ranker.n_features_in_
+    if scorer.name != "blend":
+        return [Term(columns_of(ranker.filling_, width), _part(scorer))]
+    terms = [] if scorer.linear is None else [Term(columns_of(scorer.filling, width), _linear(scorer.linear))]
+    return terms if terms and not scorer.forest.n_trees else [*terms, Term(raw_columns(width), _trees(scorer))]
+
+
+def base_column(ranker: Ranker) -> Column | None:
+    """The feature that is the base of a ranker, where one is."""
     base = ranker.base_
-    if isinstance(base, RankerBase):
-        return terms_of(base.ranker)
-    if isinstance(base, ColumnBase):
-        column = Column(list(ranker.feature_names_).index(base.name))
-        return [Term((column,), Linear(np.ones(1), 0.0, np.zeros(1)))]
-    return []
+    return Column(list(ranker.feature_names_).index(base.name)) if isinstance(base, ColumnBase) else None
 
 
 def merged(terms: Iterable[Term]) -> tuple[Term, ...]:

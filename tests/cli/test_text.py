@@ -1,12 +1,14 @@
 """Raw text on the command line: train, evaluate, predict, and what is said where something is missing."""
 
+import json
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import luce
-from luce.errors import LuceError, SettingError
-from luce.export import export_model
-from luce.serve.shelf import Shelf
+from luce.errors import LuceError, LuceWarning
+from luce.experiments.folds import find_folds
 from tests.data.test_text import shop
 
 
@@ -36,24 +38,98 @@ def test_what_is_missing_is_named(call, tmp_path):
         assert f"{wanted}, the column" in error
 
 
-@pytest.mark.parametrize("command", [("compare", "--models", "listnet"), ("tune", "--model", "listnet")])
-def test_searches_do_not_read_texts(call, tmp_path, command):
+@pytest.mark.parametrize(
+    "command", [("compare", "--models", "listnet", "--folds", "3"), ("tune", "--model", "listnet")]
+)
+def test_searches_count_words_in_training_rows(call, tmp_path, command):
     train = tmp_path / "train.csv"
     shop().to_csv(train, index=False)
+    words = ("--query-text", "search", "--text", "title", "--label", "grade", "--jobs", "1")
+    more = ("--trials", "2") if command[0] == "tune" else ()
+    code, out, error = call(command[0], train, *command[1:], *words, *more, "--out", tmp_path / "run")
+    assert code == 0, error
+    if command[0] == "tune":
+        assert "--query-text search --text title" in out
+    else:
+        code, _, error = call("report", tmp_path / "run", "--out", tmp_path / "page.html")
+        assert code == 0, error
+
+
+def test_folds_are_as_if_the_text_was_fitted_on_their_training_rows(tmp_path):
+    frame = shop()
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    text = luce.Text("search", ["title"])
+    for fold in find_folds(tmp_path / "t.csv", folds=3, text=text, label="grade"):
+        train, _, test = fold.load()
+        inside = frame[frame.search.isin(set(train.query_ids))]
+        fitted = luce.Text("search", ["title"]).fit(inside)
+        for part in (train, test):
+            rows = frame[frame.search.isin(set(part.query_ids))]
+            order = np.concatenate([np.flatnonzero(rows.search == q) for q in part.query_ids])
+            np.testing.assert_array_equal(part.X, fitted.transform(rows)[order])
+
+
+def test_the_whole_way_to_an_engine(call, tmp_path):
+    train = tmp_path / "train.csv"
+    shop().assign(sku=range(240)).to_csv(train, index=False)
+    words = ("--query-text", "search", "--text", "title", "--label", "grade", "--doc", "sku")
+    assert call("train", train, *words, "--model", "listnet", "-o", tmp_path / "m.luce")[0] == 0
+    how = ("--to", "elasticsearch", "--store", "shop", "--offset", "auto", "--check", train)
+    code, _, error = call("export", tmp_path / "m.luce", *how, "-o", tmp_path / "m.json")
+    assert code == 0, error
+    lines = (tmp_path / "m-check.jsonl").read_text().splitlines()
+    assert len(lines) == 200
+    logged = [json.loads(line) for line in lines]
+    table = pd.DataFrame([{"search": one["query"], **one["texts"], **one["features"]} for one in logged])
+    table.to_csv(tmp_path / "logged.csv", index=False)
+    code, out, error = call("text-check", tmp_path / "logged.csv", "--model", tmp_path / "m.luce")
+    assert code == 0, error + out
+    table["title.word_bm25"] += 0.1
+    table.to_csv(tmp_path / "logged.csv", index=False)
+    assert call("text-check", tmp_path / "logged.csv", "--model", tmp_path / "m.luce")[0] == 1
+    assert call("text-check", train, "--model", tmp_path / "m.luce")[0] == 2
+
+
+def test_a_log_becomes_a_table(call, tmp_path):
+    hits = [
+        {
+            "_id": str(i),
+            "fields": {"_ltrlog": [{"main": [{"name": "title.word_bm25", "value": float(i)}, {"name": "b"}]}]},
+        }
+        for i in range(4)
+    ]
+    (tmp_path / "log.json").write_text(json.dumps([{"qid": "1", "hits": {"hits": hits}}]))
+    (tmp_path / "j.txt").write_text("".join(f"{i % 2} qid:1 # {i}\n" for i in range(4)))
+    given = ("read-log", tmp_path / "log.json", "--judgements", tmp_path / "j.txt", "-o", tmp_path / "t.parquet")
+    code, _, error = call(*given, "--from", "elasticsearch")
+    assert code == 0, error
+    found = luce.read(tmp_path / "t.parquet")
+    assert "title.word_bm25" in found.feature_names
+    assert found.n_rows == 4
+    assert call(*given, "--from", "vespa")[0] == 2
+
+
+def test_bad_texts_have_a_sentence():
+    frame = shop()
+    several = frame.assign(qid=np.arange(len(frame)) // 16)
+    with pytest.warns(LuceWarning, match="differs within query ids"):
+        luce.Ranker("listnet", text=luce.Text("search", ["title"])).fit(several, "grade", qid="qid")
+    lists = frame.assign(title=[[t] for t in frame.title])
+    with pytest.raises(LuceError, match="join them"):
+        luce.Ranker("listnet", text=luce.Text("search", ["title"])).fit(lists, "grade")
+    with pytest.warns(LuceWarning, match="all documents the same score"):
+        luce.Ranker("listnet", text=luce.Text("search", ["title"])).fit(frame.assign(title="alike"), "grade")
+    numbers = frame.assign(title=np.arange(len(frame)))
+    with pytest.warns(LuceWarning, match="all documents the same score"):
+        model = luce.Ranker("listnet", text=luce.Text("search", ["title"])).fit(numbers, "grade")
+    assert np.isfinite(model.predict(numbers)).all()
+
+
+def test_mixed_encodings_have_a_sentence(call, tmp_path):
+    (tmp_path / "t.csv").write_bytes(
+        "search,title,grade\ncaf\u00e9,caf\u00e9,1\n".encode() + "caf\u00e9,b,0\n".encode("latin-1")
+    )
     words = ("--query-text", "search", "--text", "title", "--label", "grade")
-    code, _, error = call(command[0], train, *command[1:], *words)
-    assert (code, "--text is for luce train" in error) == (2, True)
-
-
-def test_what_only_python_computes_is_not_exported_to_an_engine_nor_served(tmp_path):
-    made = {
-        kind: luce.Ranker("listnet", text=luce.Text("search", ["title"], features=kind)).fit(shop(), "grade")
-        for kind in ("engine", "full")
-    }
-    with pytest.raises(SettingError, match="which only Python computes"):
-        export_model(made["full"], "solr")
-    for target in ("solr", "python"):
-        assert "are expected as numbers" in export_model(made["engine"], target).remarks[-1]
-    made["engine"].save(tmp_path / "m.luce")
-    with pytest.raises(LuceError, match="which a service does not read"):
-        Shelf({"m": tmp_path / "m.luce"})
+    code, _, error = call("train", tmp_path / "t.csv", *words, "-o", tmp_path / "m.luce")
+    assert code == 2
+    assert "encoding" in error

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import warnings
+from typing import get_args
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import luce
+from luce.auto import plan
+from luce.auto.plan import ExportTarget
 from luce.errors import LuceError, SettingError
 from luce.export import export_model, targets
+from luce.systems import ranker_names
 
 TREES = {"scorer": "trees", "max_iter": 8, "random_state": 0}
 MAKERS = {
@@ -24,8 +28,16 @@ MAKERS = {
     "rankboost": lambda d: luce.model("rankboost", max_iter=8).fit(d),
     "random forest": lambda d: luce.model("random_forest", trainer__trees=3, random_state=0).fit(d),
     "cross-fitted": lambda d: luce.cross_fit(luce.Ranker(**TREES), d, folds=2),
+    "blend of three": lambda d: luce.blend(
+        [luce.Ranker(**TREES).fit(d), luce.Ranker(max_iter=8).fit(d), luce.Ranker("listnet", max_iter=8).fit(d)],
+        d,
+        weights="equal",
+    ),
+    "auto for solr": lambda d: luce.model(
+        "auto", members=["lambdarank", "regression"], export_to="solr", random_state=0
+    ).fit(d),
 }
-SUMS = {"auto", "trees on linear"}
+SUMS = {"auto", "trees on linear", "blend of three"}
 
 
 def frame(what: str) -> pd.DataFrame:
@@ -76,7 +88,8 @@ def test_a_target_scores_as_the_model_or_says_why_not(fitted, name, what, target
         return
     if target == "ranklib" and what != "numbers":
         return  # it was told that no value is missing
-    engine = 1e-5 if name in ("mlp", "second order") else 1e-6  # products and layers are rounded to float32 each
+    # Products and layers are rounded to float32 each, and so are the sums of hundreds of trees.
+    engine = 1e-5 if name in ("mlp", "second order", "auto for solr") else 1e-6
     bound = {"python": 1e-10, "lightgbm": 1e-10, "onnx": 1e-4}.get(target, engine)
     if any("the export does not: give it rows" in remark for remark in made.remarks) and what != "numbers":
         return  # said: the reader of such a file must not be given gaps
@@ -107,3 +120,39 @@ def test_a_python_file_knows_the_names_of_categories(fitted):
     rows = table.astype(object).where(table.notna(), None)
     found = [namespace["score"]({"a": r.a, "b": r.b, "brand": r.brand}) for r in rows.itertuples()]
     np.testing.assert_allclose(found, model.predict(table), rtol=1e-10)
+
+
+LISTS = {"ccrf-prf", "ccrf-td", "lrf", "lsr", "ndcg-boost-lists", "topk-cps"}
+"""Systems whose scores depend on the other documents of a query."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in ranker_names() if not name.startswith("structrank")])
+def test_every_system_goes_to_onnx_and_python_or_looks_at_the_whole_list(name):
+    data = luce.from_frame(frame("numbers"), allow_nan=True).take(range(20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = luce.model(name, random_state=0)
+        if "trainer__max_iter" in model.get_params():
+            model.set_params(trainer__max_iter=5)
+        model.fit(data)
+    size = max(1.0, float(np.abs(model.predict(data)).max()))
+    for target, bound in (("onnx", 1e-4), ("python", 1e-10)):
+        if name in LISTS:
+            with pytest.raises(SettingError, match="others of its query"):
+                export_model(model, target)
+        else:
+            assert export_model(model, target, check=data).comparison.largest <= bound * size
+
+
+def test_auto_for_a_target_trains_what_it_holds(monkeypatch):
+    monkeypatch.setattr(plan, "_FINE", 0.3)
+    data = luce.from_frame(frame("numbers"))
+    with pytest.warns(luce.errors.LuceWarning, match="trained without luce-linear"):
+        model = luce.model("auto", export_to="solr", random_state=0).fit(data)
+    assert export_model(model, "solr", check=data).comparison.reordered == 0
+    with pytest.raises(SettingError, match="holds no sum"):
+        luce.model("auto", export_to="solr", members=["luce-linear", "regression"]).fit(data)
+    with pytest.raises(SettingError, match="takes no categories"):
+        luce.model("auto", export_to="xgboost-json").fit(luce.from_frame(frame("categories"), allow_nan=True))
+    assert set(get_args(ExportTarget)) == set(targets())

@@ -329,7 +329,7 @@ def test_thresholds_keep_their_side():
     x = rng.normal(size=4000).astype(np.float32)
     near = np.nextafter(x, np.float32(np.inf)).astype(np.float64)
     for threshold in (x.astype(np.float64), (x + near) / 2, near, x - 1e-12):
-        rounded = explain._rounded_down(threshold)
+        rounded = explain.at_most(threshold)
         np.testing.assert_array_equal(x <= threshold, x <= rounded)
 
 

@@ -319,11 +319,11 @@ def test_requests_under_way_keep_their_model(models, rows, tmp_path, monkeypatch
     version = client.request("GET", "/models/model").json()["version"]
     entered, go_on, plain = threading.Event(), threading.Event(), Served.groups
 
-    def slow(self, X):
-        if self.version == version and len(X) > 2:
+    def slow(self, *given):
+        if self.version == version and len(given[0]) > 2:
             entered.set()
             assert go_on.wait(120)
-        return plain(self, X)
+        return plain(self, *given)
 
     monkeypatch.setattr(Served, "groups", slow)
     answers: list[httpx.Response] = []
@@ -343,7 +343,7 @@ def test_requests_under_way_keep_their_model(models, rows, tmp_path, monkeypatch
 def test_slow_work_is_given_up_and_the_service_goes_on(models, rows, monkeypatch):
     client = Client(create_app(models, Limits(seconds=0.2)))
     plain = Served.groups
-    monkeypatch.setattr(Served, "groups", lambda self, X: time.sleep(0.6) or plain(self, X))
+    monkeypatch.setattr(Served, "groups", lambda self, *given: time.sleep(0.6) or plain(self, *given))
     assert refusal(client.rank(features=rows.tolist())) == (504, "too_slow")
     monkeypatch.setattr(Served, "groups", plain)
     client.app.app.app.state.service.limits = Limits()
@@ -353,7 +353,7 @@ def test_slow_work_is_given_up_and_the_service_goes_on(models, rows, monkeypatch
 def test_work_that_was_given_up_counts_until_it_ends(models, rows, monkeypatch):
     client, gate = Client(create_app(models, Limits(seconds=0.1))), threading.Event()
     service, plain = client.app.app.app.state.service, Served.groups
-    monkeypatch.setattr(Served, "groups", lambda self, X: gate.wait(500) and plain(self, X))
+    monkeypatch.setattr(Served, "groups", lambda self, *given: gate.wait(500) and plain(self, *given))
     answers = [refusal(client.rank(features=rows.tolist())) for _ in range(2 * THREADS + 1)]
     assert answers == [(504, "too_slow")] * 2 * THREADS + [(503, "busy")]
     gate.set()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
-from luce.auto.crossfit import Pace, informative, suited
+from luce.auto.crossfit import MEMBERS, Pace, informative, suited
 from luce.data.groups import Groups
-from luce.errors import SettingError
+from luce.errors import LuceWarning, SettingError
 
 BUDGETS = ("fast", "best")
 _LARGE = 20_000_000
@@ -99,6 +100,40 @@ def _is_time(budget: Any) -> bool:
     return isinstance(budget, Real) and not isinstance(budget, bool) and 0 < float(budget) < float("inf")
 
 
+ExportTarget = Literal[
+    "elasticsearch", "lightgbm", "onnx", "opensearch", "python", "ranklib", "solr", "xgboost-dump", "xgboost-json"
+]
+_ONE_TERM = ("lightgbm", "ranklib", "solr", "xgboost-dump", "xgboost-json")
+"""Targets that hold trees or a linear model, and no sum of the two."""
+_ENGINES = ("elasticsearch", "opensearch", "solr")
+
+
+def for_target(target: str | None, members: tuple[str, ...] | None, data: Groups) -> tuple[str, ...] | None:
+    """The members that a target of export can hold together, said before they are trained; others are refused."""
+    if target is None:
+        return members
+    text = None if data.schema is None else data.schema.text
+    own = [] if text is None or target not in _ENGINES else text.python_only(data.feature_names)
+    if own:
+        raise SettingError(f"export_to is {target!r}, and only Python computes {own[0]!r}; take features='engine'.")
+    if data.schema is not None and data.schema.categories and target.startswith("xgboost"):
+        raise SettingError(f"export_to is {target!r}, which takes no categories; leave them out, or take 'lightgbm'.")
+    chosen = suited(members, data)
+    linear = [name for name in chosen if MEMBERS[name].linear]
+    if target not in _ONE_TERM or not linear or len(linear) == len(chosen):
+        return members
+    if members is not None:
+        raise SettingError(
+            f"{target} holds no sum of trees and a linear model; take {', '.join(linear)} or the others as members."
+        )
+    warnings.warn(
+        f"{target} holds no sum of trees and a linear model: the blend is trained without {', '.join(linear)}.",
+        LuceWarning,
+        stacklevel=5,
+    )
+    return tuple(name for name in chosen if name not in linear)
+
+
 def make_plan(
     budget: str | float, folds: int | None, members: tuple[str, ...] | None, jobs: Sequence[str] | None, data: Groups
 ) -> Plan:
@@ -180,10 +215,15 @@ def as_text(record: Mapping[str, Any]) -> str:
     found = record.get("estimate")
     if found is None:
         return "too few queries to say what it will be worth"
-    return (
+    text = (
         f"{record['metric']} of {found['value']:.4f} is to be expected on queries like these (95%: {found['low']:.4f} "
         f"to {found['high']:.4f}; {record['queries']:,} queries, {record['folds']} folds)"
     )
+    if "random" in found:
+        text += f", where a random order has {found['random']:.4f}"
+    if "feature" in found:
+        text += f" and the best feature alone, {found['feature']}, {found['feature_value']:.4f}"
+    return text
 
 
 def as_lines(record: Mapping[str, Any]) -> list[str]:

@@ -12,8 +12,18 @@ import numpy as np
 
 from luce import scorers, training
 from luce.auto.crossfit import MEMBERS, CrossFit, Fitted, Walked, failures, informative, joined, stated_target, summed
-from luce.auto.plan import Clock, Job, OutOfTime, Plan, check_budget, make_plan
-from luce.auto.weights import Estimate, Learned, calibrate, estimate, learned, race_likelihood, spread, value_blends
+from luce.auto.plan import Clock, ExportTarget, Job, OutOfTime, Plan, check_budget, for_target, make_plan
+from luce.auto.weights import (
+    Estimate,
+    Learned,
+    beside,
+    calibrate,
+    estimate,
+    learned,
+    race_likelihood,
+    spread,
+    value_blends,
+)
 from luce.data.comparisons import Comparisons
 from luce.data.filling import Filling
 from luce.data.groups import Groups
@@ -62,6 +72,8 @@ class Blend(Algorithm):
         What validation data are: "more" queries to learn from, or a "yardstick" that is only reported on.
     plan
         Jobs to carry out in place of a budget, as a fitted model names them.
+    export_to
+        A target of `luce.export` that the model must fit: members that it could not hold are left out.
     """
 
     budget: str | float = option(default="fast", convert=_budget)
@@ -69,6 +81,7 @@ class Blend(Algorithm):
     members: Sequence[str] | str | None = None
     use_valid: Literal["more", "yardstick"] = "more"
     plan: Sequence[str] | str | None = None
+    export_to: ExportTarget | None = None
 
     name: ClassVar[str] = "blend"
     takes_missing: ClassVar[bool] = True
@@ -88,7 +101,8 @@ class Blend(Algorithm):
         elif task.valid is not None and self.use_valid == "more":
             data = joined(data, task.valid)
         _check_labels(data)
-        plan = make_plan(self.budget, self.folds, _names(self.members), _names(self.plan), data)
+        members = for_target(self.export_to, _names(self.members), data)
+        plan = make_plan(self.budget, self.folds, members, _names(self.plan), data)
         return _Work(trainer, task, data, plan, start).trained()
 
 
@@ -359,7 +373,11 @@ class _Work:
             "valid": None if self.task.valid is None else self.trainer.use_valid,
         }
         if worth is not None:
-            record["estimate"] = vars(worth)
+            X, rng = np.asarray(self.data.X)[self.rows], np.random.default_rng([self.task.seed, 2])
+            found_beside = beside(X, self.judged, self.task.metric, rng)
+            if "feature" in found_beside:
+                found_beside["feature"] = self.data.feature_names[found_beside["feature"]]
+            record["estimate"] = vars(worth) | found_beside
         if self.task.valid is not None and self.trainer.use_valid == "yardstick":
             record["yardstick"] = self._yardstick(scorer)
         return record

@@ -134,6 +134,8 @@ _ROUNDS = 10
 """Parts of the queries that an estimate leaves out in turn."""
 _MOST_QUERIES = 4000
 """Weights and estimate are learned on at most so many queries."""
+_MOST_VALUES, _DRAWS = 4_000_000, 5
+"""Values of features that are tried alone, and random orders."""
 
 
 @dataclass(frozen=True)
@@ -186,13 +188,18 @@ def value_blends(scores: FloatArray, data: Groups, metric: Metric, rng: np.rando
     chosen = np.arange(data.n_queries)
     if len(chosen) > _MOST_QUERIES:
         chosen = np.sort(rng.choice(chosen, _MOST_QUERIES, replace=False))
-    sizes = data.sizes[chosen]
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    rows = np.repeat(data.offsets[:-1][chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
-    labels = _Labels(data.y[rows], offsets, np.arange(len(chosen)))
+    rows, labels = _of_queries(data, chosen)
     scores, shares = np.ascontiguousarray(scores[:, rows]), _lattice(len(scores))
     values = np.stack([_worth(row @ scores, labels, metric) for row in shares])
     return Valued(shares, values, scores, labels, metric)
+
+
+def _of_queries(data: Groups, chosen: IntArray) -> tuple[IntArray, _Labels]:
+    """The rows of some queries, and their labels."""
+    sizes = data.sizes[chosen]
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    rows = np.repeat(data.offsets[:-1][chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
+    return rows, _Labels(data.y[rows], offsets, np.arange(len(chosen)))
 
 
 def _lattice(members: int) -> FloatArray:
@@ -254,6 +261,26 @@ def _equal(alone: FloatArray) -> FloatArray:
     kept = below.mean(axis=1) >= -_WORSE * error
     shares: FloatArray = kept / kept.sum()
     return shares
+
+
+def beside(X: NDArray[np.float32], data: Groups, metric: Metric, rng: np.random.Generator) -> dict[str, Any]:
+    """What a random order is worth on queries, and the best feature alone, in its better direction; gaps come last.
+
+    Of many queries some at equal distances are taken, so that all features take a second or so.
+    """
+    step = max(1, data.n_rows * X.shape[1] // _MOST_VALUES)
+    taken, labels = _of_queries(data, np.arange(0, data.n_queries, step))
+    sign = 1.0 if metric.greater_is_better else -1.0
+    draws = [float(np.nanmean(_worth(rng.random(len(taken)), labels, metric))) for _ in range(_DRAWS)]
+    worth = np.full(X.shape[1], -np.inf)
+    for j in range(X.shape[1]):
+        x = X[taken, j].astype(np.float64)
+        low, high = np.nanmin(x, initial=0.0), np.nanmax(x, initial=0.0)
+        for column in (np.nan_to_num(x, nan=low - 1.0), np.nan_to_num(-x, nan=-high - 1.0)):
+            worth[j] = max(worth[j], float(np.nanmean(_worth(column, labels, metric)))) if np.ptp(column) else worth[j]
+    best = int(np.argmax(worth))
+    alone = {} if not np.isfinite(worth[best]) else {"feature": best, "feature_value": sign * float(worth[best])}
+    return {"random": sign * float(np.mean(draws)), **alone}
 
 
 def estimate(valued: Valued, rng: np.random.Generator) -> Estimate:

@@ -30,6 +30,7 @@ _HOMES = {
     "info": "info",
     "train": "train",
     "predict": "predict",
+    "explain": "predict",
     "evaluate": "evaluate",
     "clicks": "clicks",
     "rerank": "rerank",
@@ -37,6 +38,8 @@ _HOMES = {
     "report": "demo",
     "tune": "experiments",
     "convert": "predict",
+    "read-log": "predict",
+    "text-check": "predict",
     "export": "export",
     "serve": "serve",
     "monitor": "serve",
@@ -52,7 +55,7 @@ _HOMES = {
 @functools.cache
 def command(name: str) -> Any:
     """A command, whose module is imported now."""
-    found = getattr(importlib.import_module(f"luce.cli.{_HOMES[name]}"), name)
+    found = getattr(importlib.import_module(f"luce.cli.{_HOMES[name]}"), name.replace("-", "_"))
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=_CONTEXT)
         alone.command(name, cls=Sectioned)(prepared(found))

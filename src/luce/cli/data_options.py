@@ -225,8 +225,6 @@ class StatedReading(FoldReading):
             if not path.exists():
                 raise absent(path)
         said = super().given()
-        if "text" in said:
-            raise SettingError("--text is for luce train, predict and evaluate; searches do not read texts.")
         said |= {name: list(map(str, said[name])) for name in ("comparisons", "orders") if name in said}
         return said | ({} if self.clicks is None else {"clicks": str(self.clicks)})
 

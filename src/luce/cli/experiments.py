@@ -16,6 +16,7 @@ from luce.cli.data_options import StatedReading, say_columns
 from luce.cli.options import flag
 from luce.display import duration
 from luce.errors import LuceError, SettingError
+from luce.result import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -131,7 +132,9 @@ class Running:
 
         if self.out is not None:
             make_folder(self.out)
-        notes = {"data": str(data.resolve()), "reading": reading}
+        text = reading.get("text")
+        said = reading if text is None else reading | {"text": {k: plain(v) for k, v in text.get_params().items()}}
+        notes = {"data": str(data.resolve()), "reading": said}
         return {"seed": self.seed, "jobs": self.jobs, "out": self.out, "notes": notes, **self.conventions}
 
     @property

@@ -70,7 +70,9 @@ def export(
     settings, ranker = form.settings(model), load(model)
     options = reading.given()
     rows = None if check is None else read_matching(check, ranker.feature_names_, options, ranker.schema_)
-    made = export_model(ranker, target, check=rows, **settings)
+    known = ranker.schema_ is not None and ranker.schema_.text is not None
+    engine = known and target in ("elasticsearch", "opensearch", "solr")
+    made = export_model(ranker, target, check=rows, texts=check if engine else None, **settings)
     if out is None:
         if len(made.models) > 1:
             raise SettingError(f"{target} takes this model as {len(made.models)} files; give --out FILE.")

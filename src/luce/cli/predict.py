@@ -1,4 +1,4 @@
-"""`luce predict` and `luce convert`: scores of documents, and documents in other formats."""
+"""`luce predict`, `luce explain` and `luce convert`: scores of documents and their reasons; other formats."""
 
 from __future__ import annotations
 
@@ -105,6 +105,62 @@ def _write_pairs(path: Path, ranker: Ranker, groups: Groups, scores: FloatArray)
     return count
 
 
+def explain(
+    *,
+    data: Path = typer.Argument(..., help="Documents to explain; labels are not needed in tables."),
+    model: Path = typer.Option(..., help="A model file."),
+    query: str | None = typer.Option(None, help="Id of the query (default: the first)."),
+    document: str | None = typer.Option(None, help="Id of the document (default: the best of the query)."),
+    against: str | None = typer.Option(None, help="Id of another document of the query: why one is above the other."),
+    top: int = typer.Option(15, min=1, help="Features to show."),
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        "-o",
+        help="Write what features add to the documents of --query, or of all: .csv, .parquet or .json.",
+    ),
+    reading: Reading,
+    report: Report,
+) -> None:
+    """Say what each feature adds to the score of a document, in sums that are exact."""
+    import numpy as np
+
+    from luce.cli.common import check_ending
+    from luce.data.trec import document_names
+    from luce.model_file import load
+
+    check_ending(out, (".csv", ".parquet", ".json"))
+    ranker = load(model)
+    groups = read_matching(data, ranker.feature_names_, reading.given(), ranker.schema_)
+    ids, names = [str(each) for each in groups.query_ids], [str(each) for each in document_names(groups)]
+    if query is not None and query not in ids:
+        raise SettingError(f"There is no query {query!r}; the first are {', '.join(ids[:5])}.")
+    q = 0 if query is None else ids.index(query)
+    if out is not None:
+        whole = groups if query is None else groups.take([q])
+        ranker.explain(whole).write(out)
+        report.say(f"Wrote {out}: {whole.n_rows:,} documents.")
+    groups, names = groups.take([q]), names[groups.offsets[q] : groups.offsets[q + 1]]
+    rows = [None if each is None else _row_of(each, names, ids[q]) for each in (document, against)]
+    found = ranker.explain(groups, against=rows[1])
+    row = int(np.argmax(found.scores)) if rows[0] is None else rows[0]
+    sheet = found.of(row, top)
+    about = f"Query {ids[q]}, document {names[row]}: score {found.scores[row]:.6g}, "
+    about += "of which the reference has " if against is None else f"that of {against} is "
+    sheet = sheet._replace(title=f"{about}{found.base_values[row]:.6g}")
+    machine = {"query": ids[q], "document": names[row], "against": against, "score": float(found.scores[row])}
+    added = dict(zip(found.feature_names, found.values[row].tolist(), strict=True))
+    report.result(sheet, machine | {"reference": float(found.base_values[row]), "adds": added, "notes": found.notes})
+    for note in found.notes:
+        report.say(note)
+
+
+def _row_of(name: str, names: list[str], query: str) -> int:
+    if name not in names:
+        raise SettingError(f"Query {query} has no document {name!r}; the first are {', '.join(names[:5])}.")
+    return names.index(name)
+
+
 def convert(
     *,
     source: Path = typer.Argument(..., metavar="IN", help="LETOR text, CSV, Parquet, Arrow, .lucedata or a JSON log."),
@@ -130,3 +186,55 @@ def convert(
         data = stream_data(data, out)
     say_columns(report, data)
     report.result(*size_of(out, data))
+
+
+def read_log(
+    *,
+    source: Path = typer.Argument(..., metavar="RESPONSES", help="Responses of an engine with logged features, JSON."),
+    engine: str = typer.Option(..., "--from", help="elasticsearch, opensearch or solr."),
+    judgements: Path = typer.Option(..., help="Grades: `4 qid:1 # doc`, CSV or TREC qrels."),
+    log_name: str | None = typer.Option(None, help="The log to take where hits carry several (log_specs.name)."),
+    absent: str = typer.Option("zero", help="A feature that the log leaves out is zero (it did not match) or nan."),
+    out: Path = typer.Option(..., "--out", "-o", help="Table to write: .parquet, .lucedata, .txt or .txt.gz."),
+    report: Report,
+) -> None:
+    """Turn features that a search engine logged into a table to train on."""
+    from luce.data.readers.feature_log import parse_log, read_log
+    from luce.data.writers import check_data_output, write
+    from luce.registry import canonical, unknown_name
+
+    if canonical(engine) not in _ENGINES:
+        raise unknown_name("engine", engine, list(_ENGINES))
+    check_data_output(out)
+    if not parse_log(source, log_name):
+        raise SettingError(f"{source} holds no response; give those of {engine}, one or a list of them, as JSON.")
+    data = read_log(source, judgements=judgements, absent=absent, log_name=log_name)
+    write(data, out)
+    report.result(*size_of(out, data))
+
+
+_ENGINES = ("elasticsearch", "opensearch", "solr")
+
+
+def text_check(
+    *,
+    logged: Path = typer.Argument(..., help="A table of logged features, with the texts that they were logged for."),
+    model: Path = typer.Option(..., help="A model of texts."),
+    worst: float = typer.Option(1e-4, min=0, help="Largest relative difference that is no difference."),
+    report: Report,
+) -> None:
+    """Compare logged features of texts with those that the model computes, feature by feature; exit 1 where they part.
+
+    Columns have the names of the features, such as title.word_bm25; those that the table lacks are not compared.
+    """
+    from luce.data.text.check import text_check
+    from luce.model_file import load
+
+    ranker = load(model)
+    text = None if ranker.schema_ is None else ranker.schema_.text
+    if text is None:
+        raise SettingError(f"{model} computes no features of texts; give a model that was trained with --text.")
+    found = text_check(text, logged, worst)
+    report.show(found)
+    if found.parted:
+        raise typer.Exit(1)

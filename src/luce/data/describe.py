@@ -207,6 +207,12 @@ class Profile:
         """The shares of its bins, gaps last."""
         return self.shares[self.starts[j] + 2 * j : self.starts[j + 1] + 2 * (j + 1)]
 
+    def middle(self, j: int) -> float:
+        """The median of a column: the edge up to which half of its values lie, gaps aside."""
+        edges, shares = self.column_edges(j), self.column_shares(j)
+        below = np.searchsorted(np.cumsum(shares[:-1]), 0.5 * (1.0 - shares[-1]) - 1e-9)
+        return float(edges[min(below, len(edges) - 1)])
+
     def counts(self, X: NDArray[np.float32], scores: FloatArray) -> FloatArray:
         """How many documents are in each bin, all columns one after another."""
         columns: list[NDArray[Any]] = [*(X[:, j] for j in range(X.shape[1])), scores]

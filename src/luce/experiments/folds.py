@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from luce.checks import is_whole
 from luce.data.describe import describe_queries
@@ -19,6 +20,9 @@ from luce.data.groups import Groups
 from luce.data.named_rows import with_statements
 from luce.data.readers.detect import beside, data_format, open_source, read, read_like
 from luce.data.schema import Schema
+from luce.data.table import Table
+from luce.data.text.features import Texts
+from luce.data.text.transformer import Text, texts_of
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.training.task import digest_of
 from luce.types import IntArray
@@ -57,7 +61,7 @@ def find_folds(path: str | Path, *, folds: int = 5, seed: int = 0, **options: An
     if path.is_file():
         reading, files = _apart(options)
         data = _with_statements(read(path, **reading), files, "error")
-        return grouped_folds(data, folds, seed)
+        return grouped_folds(data, folds, seed, texts_beside(path, data))
     if not path.is_dir():
         raise DataError(f"{path} does not exist; give a file, or a folder with train, vali and test files.")
     return [_folder_fold(folder, seed, options) for folder in _fold_folders(path)]
@@ -117,7 +121,10 @@ class FileParts:
         if self.valid is not None:
             valid = self._read(self.valid, train)
         else:
-            train, valid = hold_out(train, self.seed)
+            kept, held = _held_out(train, self.seed)
+            texts = texts_beside(self.train, train)
+            train = train if texts is None else texts.counted(train, kept)
+            train, valid = train.take(kept), train.take(held)
         test = valid if self.test is None else self._read(self.test, train)
         _check_apart(self.folder, train, valid, None if self.test is None else test)
         return train, valid, test
@@ -179,6 +186,7 @@ class QueryParts:
     part: IntArray
     k: int
     folds: int
+    texts: TextsBeside | None = None
 
     @property
     def schema(self) -> Schema | None:
@@ -188,7 +196,9 @@ class QueryParts:
     def __call__(self) -> tuple[Groups, Groups, Groups]:
         """Training, validation and test data."""
         test, valid = self.part == self.k, self.part == (self.k + 1) % self.folds
-        return self.data.take(~(test | valid)), self.data.take(valid), self.data.take(test)
+        train = ~(test | valid)
+        data = self.data if self.texts is None else self.texts.counted(self.data, np.flatnonzero(train))
+        return data.take(train), data.take(valid), data.take(test)
 
 
 def _find(folder: Path, names: tuple[str, ...]) -> Path | None:
@@ -199,23 +209,66 @@ def _find(folder: Path, names: tuple[str, ...]) -> Path | None:
     return None
 
 
+@dataclass(frozen=True)
+class TextsBeside:
+    """The texts of the rows of a data set, so that words are counted in the training rows of a fold alone."""
+
+    text: Text
+    query: Texts
+    fields: dict[str, Texts]
+    ids: IntArray | None
+
+    def counted(self, data: Groups, queries: IntArray) -> Groups:
+        """The data with features of texts whose words were counted in the documents of these queries."""
+        rows = np.concatenate([np.arange(data.offsets[q], data.offsets[q + 1]) for q in queries])
+        some = {name: Texts(texts.values, texts.rows[rows]) for name, texts in self.fields.items()}
+        text = clone(self.text).learn(some, None if self.ids is None else self.ids[rows])
+        X = np.array(data.X)
+        X[:, X.shape[1] - len(text.names) :] = text.of_texts(self.query, self.fields)
+        assert data.schema is not None
+        return replace(data, X=X, schema=replace(data.schema, text=text))
+
+
+def texts_beside(path: Path, data: Groups) -> TextsBeside | None:
+    """The texts of a table that was read, in the order of its rows; None where words are counted in no rows of it."""
+    text = None if data.schema is None else data.schema.text
+    if text is None or text.corpus is not None:
+        return None
+    rows = Table.open(path).read([*text.columns, *([] if text.doc is None else [text.doc])])
+    order = np.arange(data.n_rows) if data.row_order is None else np.asarray(data.row_order)
+    if len(rows) != data.n_rows:
+        raise DataError(f"{path} has {len(rows):,} rows and {data.n_rows:,} documents, so that texts have no place.")
+
+    def of(name: str) -> Texts:
+        found = texts_of(rows[name].texts())
+        return Texts(found.values, found.rows[order])
+
+    ids = None if text.doc is None else of(text.doc).rows
+    return TextsBeside(text, of(text.query), {name: of(name) for name in text.fields}, ids)
+
+
 def hold_out(data: Groups, seed: int, share: float = 0.2) -> tuple[Groups, Groups]:
     """Training and validation data: this share of the queries, drawn with `seed`, is held out."""
+    kept, held = _held_out(data, seed, share)
+    return data.take(kept), data.take(held)
+
+
+def _held_out(data: Groups, seed: int, share: float = 0.2) -> tuple[IntArray, IntArray]:
     if not 0.0 < share < 1.0:
         raise SettingError(f"The share to hold out is {share}; it must lie between 0 and 1, as in 0.2.")
     if data.n_queries < 2:
         raise DataError("One query cannot be split into training and validation data; give at least two.")
     order = np.random.default_rng(seed).permutation(data.n_queries)
     cut = min(max(1, int(data.n_queries * share)), data.n_queries - 1)
-    return data.take(np.sort(order[cut:])), data.take(np.sort(order[:cut]))
+    return np.sort(order[cut:]), np.sort(order[:cut])
 
 
-def grouped_folds(data: Groups, folds: int, seed: int = 0) -> list[Fold]:
-    """Cut a data set by query into `folds` parts, drawn with `seed`."""
+def grouped_folds(data: Groups, folds: int, seed: int = 0, texts: TextsBeside | None = None) -> list[Fold]:
+    """Cut a data set by query into `folds` parts, drawn with `seed`; words of `texts` are counted in training rows."""
     if not is_whole(folds, 3, data.n_queries):
         raise SettingError(f"{folds} folds of {data.n_queries} queries; give at least 3 and at most one a query.")
     part = np.random.default_rng(seed).permutation(data.n_queries) % folds
-    return [Fold(f"Fold{k + 1}", QueryParts(data, part, k, folds)) for k in range(folds)]
+    return [Fold(f"Fold{k + 1}", QueryParts(data, part, k, folds, texts)) for k in range(folds)]
 
 
 def _check_apart(folder: Path, train: Groups, valid: Groups, test: Groups | None) -> None:

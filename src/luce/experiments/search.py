@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from luce.data.readers.detect import data_format
+from luce.data.text.transformer import Text
 from luce.errors import LuceError, SettingError
 from luce.experiments.desk import Asked, Desk, Watch, open_desk
 from luce.experiments.folds import FileParts, Fold, card, data_fingerprint
@@ -251,7 +252,11 @@ def _reading(options: dict[str, Any]) -> list[str]:
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         words += ["--ignore-grades"] if name == "clicks" else []
-        if value is True:
+        if isinstance(value, Text):
+            words += ["--query-text", value.query, "--text", ",".join(value.fields)]
+            words += ["--text-features", value.features] if value.features != "engine" else []
+            words += [] if value.corpus is None else ["--corpus", str(value.corpus)]
+        elif value is True:
             words.append(option)
         elif isinstance(value, dict):
             words += [option, ",".join(f"{key}={item:g}" for key, item in value.items())]

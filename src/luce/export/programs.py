@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from luce.errors import MissingExtraError
 from luce.export.engine_terms import without_sets
 from luce.export.request import Request, Written, refuse
+from luce.export.texts import python_program
 from luce.export.tree_nodes import at_most, check_plain, missing_goes_left
 from luce.form import Column, Form, Linear, Network, Part, SecondOrder, Trees, raw_columns
 from luce.scorers.forest import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, MISSING_ZERO, Forest
@@ -344,7 +345,16 @@ def write_python(request: Request) -> Written:
     constants = f"FEATURES = {_tuple(form.names)}\nCATEGORIES = {names!r}\nMISSING_ALLOWED = {form.takes_gaps}"
     head = _HEAD.replace("{constants}", constants)
     content = head + "".join(functions.values()) + "\n\n" + "".join(data) + f"PARTS = ({', '.join(calls)},)\n"
-    return Written([content], ["Use: score([...]) or score({name: value, ...}) of FILE"])
+    if request.text is None or request.text.features != "engine":
+        return Written([content], ["Use: score([...]) or score({name: value, ...}) of FILE"])
+    content = content.replace("import math\n", "import math\nimport re\nimport unicodedata\n", 1)
+    content = content.replace(
+        "from array import array\n", "from array import array\nfrom functools import lru_cache\n", 1
+    )
+    fields = ", ".join(f"{name}: text" for name in request.text.fields)
+    return Written(
+        [content + python_program(request.text)], [f"Use: score_text(query, {{{fields}}}, other features) of FILE"]
+    )
 
 
 def _part(part: Part, form: Form) -> tuple[str, str, str]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from luce.errors import SettingError
 from luce.form import Column, Form
+
+if TYPE_CHECKING:
+    from luce.data.text.transformer import Text
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,8 @@ class Request:
     """Linear models: plain weights instead of normalizers, the intercept left out."""
     ignore_missing: bool = False
     """Write trees also where the target would send a missing value another way."""
+    text: Text | None = None
+    """What computes the last features of the form."""
     queries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Features that are no stored field of the engine: what it takes for them, by name."""
 

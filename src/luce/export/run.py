@@ -18,6 +18,7 @@ from luce.export.engine_terms import for_engine
 from luce.export.evaluate import ExportDifference, compared
 from luce.export.names import renamed
 from luce.export.request import Request, Written
+from luce.export.texts import CHECK, check_lines, elasticsearch_queries, refuse_python_only, solr_queries
 from luce.form import Form, Linear, SecondOrder, Trees, form_of
 from luce.registry import Registry, canonical
 from luce.storage import atomic_write
@@ -95,7 +96,8 @@ class Export:
 
 def _beside(path: str | Path, end: str) -> Path:
     """The file beside another with something after its name: model.json and "-query" are model-query.json."""
-    return Path(path) if not end else Path(path).with_name(f"{Path(path).stem}{end}{Path(path).suffix}")
+    ending = "" if "." in end else Path(path).suffix
+    return Path(path) if not end else Path(path).with_name(f"{Path(path).stem}{end}{ending}")
 
 
 def _with_file(remark: str, path: str) -> str:
@@ -110,7 +112,9 @@ def _with_file(remark: str, path: str) -> str:
     if sent:
         return remark[: sent.start()] + shlex.quote(f"@{_beside(path, sent[1] or '')}")
     return re.sub(
-        r"\bFILE(-features)?\b", lambda found: repr(path) if not found[1] else str(_beside(path, found[1])), remark
+        r"\bFILE(-features|-index)?\b",
+        lambda found: repr(path) if not found[1] else str(_beside(path, found[1])),
+        remark,
     )
 
 
@@ -126,6 +130,7 @@ def export_model(
     folded: bool = False,
     ignore_missing: bool = False,
     queries: Mapping[str, Mapping[str, Any]] | None = None,
+    texts: Any = None,
 ) -> Export:
     """Write a fitted ranker in the format of another engine; what that cannot express raises `SettingError`.
 
@@ -149,7 +154,10 @@ def export_model(
         Write trees for RankLib, which takes a missing value for 0, even where they send it another way.
     queries
         Search engines: features (as renamed) that are no stored field, and what the engine takes for each, such as
-        `{"template": {"match": {"title": "{{words}}"}}, "params": ["words"]}` for Elasticsearch.
+        `{"template": {"match": {"title": "{{words}}"}}, "params": ["words"]}` for Elasticsearch. Features of texts
+        have theirs.
+    texts
+        The table or file of `check`, with its texts: 200 rows of it become a file that an engine is checked with.
     """
     from sklearn.utils.validation import check_is_fitted
 
@@ -157,15 +165,20 @@ def export_model(
     writer, target = _TARGETS.get(target), _TARGETS.resolve(target)
     form = form_of(model)
     text = None if model.schema_ is None else model.schema_.text
-    if text is not None and canonical(target) in _ENGINES and (own := text.python_only(model.feature_names_)):
-        raise SettingError(
-            f"The model uses {own[0]!r}, which only Python computes; train it without --text-features full "
-            "(features='engine')."
-        )
+    engine = canonical(target) in _ENGINES
     scores = None if check is None else _scores(model, check)
+    if texts is not None and (text is None or check is None or not engine):
+        raise SettingError("texts go with check, a model of texts, and a search engine; leave texts out.")
+    names_before = form.names
     form = replace(form, names=renamed(form.names, feature_names))
-    if canonical(target) in _ENGINES:
+    if engine:
         form = for_engine(form)
+    if text is not None and engine:
+        used = {column.feature for term in form.terms for column in term.columns}
+        refuse_python_only(text, [names_before[j] for j in sorted(used)], target)
+        called = dict(zip(names_before, form.names, strict=True))
+        own = (solr_queries if canonical(target) == "solr" else elasticsearch_queries)(text, called)
+        queries = {**own, **(queries or {})}
     unknown = next((name for name in queries or {} if name not in form.names), None)
     if unknown is not None:
         raise SettingError(f"queries describe {unknown!r}, which is not a feature of the model as exported.")
@@ -175,19 +188,24 @@ def export_model(
     added = sum(constants)
     if folded and added:
         raise SettingError("An offset goes into the normalizers of a linear model; leave folded (--folded) out.")
-    written = writer(Request(form.shifted(constants), name, store, folded, ignore_missing, queries or {}))
+    written = writer(Request(form.shifted(constants), name, store, folded, ignore_missing, text, queries or {}))
     comparison = None
     if check is not None and scores is not None:
         # Plain weights leave the intercept out.
         shift = added - (_intercept(form) if folded else 0.0)
         X, names = _seen(check.X, form.names, written)
         comparison = compared(canonical(target), written.models, X, names, scores + shift, check.offsets)
+        if text is not None and texts is not None:
+            order = np.arange(len(X)) if check.row_order is None else check.row_order
+            lines = check_lines(text, texts, order, check.document_ids, X, names, scores + shift)
+            written.beside["-check.jsonl"] = lines
+            written.beside |= {} if canonical(target) == "solr" else {"-check.py": CHECK}
     remarks = [
         *_about_sign(target, form, constants, bounded, comparison),
         *written.remarks,
         *_category_codes(form, target),
     ]
-    if text is not None:
+    if text is not None and not engine and not (canonical(target) == "python" and text.features == "engine"):
         remarks.append(
             f"The features of texts ({', '.join(text.fields)} against {text.query}) are expected as numbers, under "
             "the names that luce.Text gives them"

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.text.features import QUERY
 from luce.errors import SettingError
+from luce.export import texts
 from luce.export.engine_terms import engine_columns, in_order, weighted
 from luce.export.feature_sets import elasticsearch_features, solr_features
 from luce.export.names import check_name, check_names
 from luce.export.request import Request, Written, filled_outside, refuse
+from luce.export.texts import KEYWORDS, index_settings, solr_schema
 from luce.export.tree_nodes import (
     Split,
     above,
@@ -40,7 +43,8 @@ def _remarks(form: Form, columns: dict[str, Column], queries: Any) -> list[str]:
     if made:
         shown = ", ".join(made[:3]) + (", ..." if len(made) > 3 else "")
         found.append(f"{len(made)} features are made of others ({shown}); FILE-features says how.")
-    filled = [name for name, column in columns.items() if column.plain and column.fill is not None]
+    kept = [name for name, column in columns.items() if form.names[column.feature] not in queries]
+    filled = [name for name in kept if columns[name].plain and columns[name].fill is not None]
     if filled:
         found.append(
             f"{len(filled)} features fill a gap with the median of training (FILE-features), for trees too where "
@@ -82,11 +86,15 @@ def write_elasticsearch(request: Request, target: str = "Elasticsearch") -> Writ
         for i in range(len(models))
     ]
     features = {"featureset": {"features": elasticsearch_features(form, columns, request.queries)}}
-    asked = [{"sltr": {"model": model["model"]["name"], "params": {}}} for model in models]
+    params = {} if request.text is None else {KEYWORDS: "QUERY", **dict.fromkeys(QUERY, 0)}
+    asked = [{"sltr": {"model": model["model"]["name"], "params": params}} for model in models]
     rescore = {"query_weight": 0, "rescore_query_weight": 1, "rescore_query": {"bool": {"should": asked}}}
     query = {"rescore": {"window_size": _DOCUMENTS, "query": rescore}}
     facts = {"type": models[0]["model"]["model"]["type"], **_facts(columns)}
     beside = {"-features": _json(features), "-query": _json(query)}
+    if request.text is not None:
+        beside["-index"] = _json(index_settings(request.text))
+        remarks += texts.remarks(request.text, solr=False)
     return Written([_json(model) for model in models], remarks, facts, columns, beside)
 
 
@@ -171,9 +179,13 @@ def write_solr(request: Request) -> Written:
     how = "-H 'Content-Type: application/json' --data-binary"
     remarks.append(f"Features: curl -X PUT '{host}feature-store' {how} @FILE-features")
     remarks.append(f"Upload: curl -X PUT '{host}model-store' {how} @FILE")
-    query = {"params": {"rq": f"{{!ltr model={request.name} reRankDocs={_DOCUMENTS}}}", "fl": "id,score"}}
+    efi = "" if request.text is None else "".join(f" efi.{name}=${{{name}}}" for name in (KEYWORDS, *QUERY))
+    query = {"params": {"rq": f"{{!ltr model={request.name} reRankDocs={_DOCUMENTS}{efi}}}", "fl": "id,score"}}
     features = solr_features(form, columns, request.queries, request.store)
     beside = {"-features": _json(features), "-query": _json(query)}
+    if request.text is not None:
+        beside["-index"] = _json(solr_schema(request.text))
+        remarks += texts.remarks(request.text, solr=True)
     return Written([_json(head | model)], remarks, {"class": head["class"], **_facts(columns)}, columns, beside)
 
 

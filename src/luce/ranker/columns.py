@@ -29,11 +29,36 @@ def importance_table(ranker: Ranker) -> Any:
     return as_frame({"feature": names, "importance": effect}, ranker.frame_)
 
 
-def _importance(ranker: Ranker) -> tuple[list[str], list[float]]:
-    names = getattr(ranker.scorer_, "term_names", None) or ranker.scored_names
+def importance_shares(ranker: Ranker) -> FloatArray:
+    """The importance of every feature, of all columns and products that it is in, as shares that sum to 1.
+
+    A product counts for both of its features; AttributeError, as scikit-learn asks, where the scorer tells nothing.
+    """
+    try:
+        effect = np.abs(_effects(ranker))
+    except SettingError as error:
+        raise AttributeError(str(error)) from error
+    width = ranker.n_features_in_
+    owners = np.arange(width) if ranker.filling_ is None else ranker.filling_.owners
+    products = getattr(ranker.scorer_, "products", None)
+    if products is not None:
+        owners = np.concatenate([owners, owners[products.left], owners[products.right]])
+        effect = np.concatenate([effect, effect[len(effect) - len(products.left) :]])
+    if len(owners) != len(effect):
+        owners = np.arange(len(effect))
+    total: FloatArray = np.bincount(owners, effect, width)[:width].astype(np.float64)
+    return total / total.sum() if total.any() else total
+
+
+def _effects(ranker: Ranker) -> FloatArray:
     if not hasattr(ranker.scorer_, "importance"):
         raise SettingError(f"The scorer {type(ranker.scorer_).__name__!r} has no method importance.")
-    effect = np.asarray(ranker.scorer_.importance(), dtype=np.float64)
+    return np.asarray(ranker.scorer_.importance(), dtype=np.float64)
+
+
+def _importance(ranker: Ranker) -> tuple[list[str], list[float]]:
+    names = getattr(ranker.scorer_, "term_names", None) or ranker.scored_names
+    effect = _effects(ranker)
     order = np.argsort(-np.abs(effect), kind="stable")
     return [names[i] for i in order], effect[order].tolist()
 

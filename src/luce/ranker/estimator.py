@@ -23,7 +23,7 @@ from luce.data.filling import KINDS
 from luce.data.groups import Groups, document_names
 from luce.errors import DataError, LuceError, RowsError, SettingError
 from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons, with_clicks
-from luce.ranker.columns import importance_table, query_weights, shown_as_html
+from luce.ranker.columns import importance_shares, importance_table, query_weights, shown_as_html
 from luce.ranker.fitting import (
     Fitting,
     check_grades,
@@ -45,6 +45,7 @@ from luce.types import FloatArray, Progress
 if TYPE_CHECKING:
     from luce.data.clicks import Clicks
     from luce.data.text.transformer import Text
+    from luce.explanation import Explanation
 
 UNSET = "default"
 """`early_stopping` that was not given: None means never."""
@@ -417,6 +418,43 @@ class Ranker(Fitting):
         """
         check_is_fitted(self, "scorer_")
         return importance_table(self)
+
+    def explain(
+        self,
+        X: Any,
+        *,
+        qid: ArrayLike | str | None = None,
+        base_scores: ArrayLike | None = None,
+        against: int | None = None,
+    ) -> Explanation:
+        """What every feature adds to the score of every row, in sums that are exact (`luce.explanation`).
+
+        `against` is the row of a document to compare with: why the others are above or below it.
+        """
+        from luce.explanation import explained
+
+        check_is_fitted(self, "scorer_")
+        if not isinstance(X, Groups) and not self.needs_queries:
+            qid = np.zeros(rows_of(X))
+        data = self._groups(X, None, qid, None, reset=False)
+        moved = data.row_order is not None and not isinstance(X, Groups)
+        given = self._base_scores(data, base_scores, moved=moved) if self.on_scores_ else None
+        order = np.asarray(data.row_order) if moved else np.arange(data.n_rows)
+        row = None if against is None or against not in order else int(np.flatnonzero(order == against)[0])
+        return explained(self, data, given, against if row is None else row)[np.argsort(order)]
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """The share of every feature in what the scores look at, as scikit-learn has it; see `importance`."""
+        check_is_fitted(self, "scorer_")
+        return importance_shares(self)
+
+    @property
+    def best_iteration_(self) -> int:
+        """The round that was kept: the best on validation data, and else the last."""
+        check_is_fitted(self, "scorer_")
+        best = self.history_.get("best_iteration")
+        return max(len(self.history_.get("objective", ())), 1) if best is None else int(best)
 
     def _html_repr(self) -> str:
         return shown_as_html(self) if hasattr(self, "history_") else str(super()._html_repr())

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from luce.data.text.transformer import Text
 from luce.errors import DataError, LuceError
 from luce.experiments.folds import find_folds
 from luce.experiments.run_folder import RunFolder, read_run
@@ -183,7 +184,10 @@ def judged_features(source: ReportedRun, data: str | Path | None) -> tuple[NDArr
     given = settings.get("data") if data is None else data
     if given is None:
         raise DataError("the run does not say where its data are; give them with --data.")
-    folds = find_folds(given, folds=len(pool.folds), seed=source.seed, **settings.get("reading", {}))
+    reading = dict(settings.get("reading", {}))
+    if "text" in reading:
+        reading["text"] = Text(**reading["text"])
+    folds = find_folds(given, folds=len(pool.folds), seed=source.seed, **reading)
     by_name = {fold.name: fold for fold in folds}
     cards: dict[str, Any] = source.run.results["data"].get("folds", {})
     X: list[NDArray[np.float32]] = []

@@ -23,6 +23,8 @@ class Ranked(BaseModel):
     rank: int = Field(description="1 is best; documents with equal scores keep their order in the request.")
     score: float
     top_k: float | None = Field(default=None, description="Chance of being among the first k.")
+    reference: float | None = Field(default=None, description="What the features add to: the score of a reference.")
+    adds: dict[str, float] | None = Field(default=None, description="What each feature adds to the score.")
 
 
 class Pairs(BaseModel):
@@ -48,11 +50,16 @@ Seen = Callable[[NDArray[np.float32], FloatArray], None]
 
 def answer(served: Served, ask: Ask, limits: Limits, seen: Seen | None = None) -> dict[str, object]:
     """The answer as plain values, in the shape of `RankAnswer`."""
-    pairs, top_k = limits.pair_documents if ask.pairs else None, limits.top_k_documents if ask.top_k else None
-    for what, key, most in (("pairs", "pairs", pairs), ("the first k", "top_k", top_k)):
-        if most is not None and len(ask.ids) > most:
-            given = f"Chances of {what} are given for at most {most} documents and the request has {len(ask.ids)}"
+    for what, key, asked, most in (
+        ("Chances of pairs", "pairs", ask.pairs, limits.pair_documents),
+        ("Chances of the first k", "top_k", ask.top_k, limits.top_k_documents),
+        ("Reasons", "explain", ask.explain, limits.pair_documents),
+    ):
+        if asked and len(ask.ids) > most:
+            given = f"{what} are given for at most {most} documents and the request has {len(ask.ids)}"
             raise Refused(413, "too_many_documents", f"{given}; send fewer, or leave {key} out.")
+    if ask.scores is not None and (ask.pairs or ask.top_k):
+        raise Refused(422, "cannot_rank", "A model on scores of another system has no probabilities; leave them out.")
     try:
         return _answer(served, ask, seen)
     except LuceError as error:
@@ -60,9 +67,9 @@ def answer(served: Served, ask: Ask, limits: Limits, seen: Seen | None = None) -
 
 
 def _answer(served: Served, ask: Ask, seen: Seen | None) -> dict[str, object]:
-    data = served.groups(ask.X)
+    data = served.groups(ask.X, ask.relations)
     try:
-        scores = served.ranker.predict(data)
+        scores = served.ranker.predict(data, base_scores=ask.scores)
     except RowsError as error:
         document = ask.ids[error.rows[0]]
         raise Refused(
@@ -78,6 +85,11 @@ def _answer(served: Served, ask: Ask, seen: Seen | None) -> dict[str, object]:
         chances = served.ranker.topk_probability(data, ask.top_k)[order].tolist()
         for place, chance in zip(ranking, chances, strict=True):
             place["top_k"] = chance
+    if ask.explain:
+        reasons = served.ranker.explain(data, base_scores=ask.scores)
+        for place, row in zip(ranking, order.tolist(), strict=True):
+            place["reference"] = float(reasons.base_values[row])
+            place["adds"] = dict(zip(reasons.feature_names, reasons.values[row].tolist(), strict=True))
     found: dict[str, object] = {
         "model": served.name,
         "version": served.version,

@@ -30,6 +30,7 @@ from luce import __version__
 from luce.errors import LuceError
 from luce.serve.access import Admitted
 from luce.serve.answers import RankAnswer, answer
+from luce.serve.beside import ARROW
 from luce.serve.bodies import Bodies
 from luce.serve.errors import ErrorAnswer, Refused, error_body
 from luce.serve.monitor import Monitor, Watched
@@ -64,6 +65,7 @@ class Model(BaseModel):
     loss: str | None
     scorer: str
     features: list[str]
+    texts: list[str]
     takes_missing: bool
     loaded: float
 
@@ -124,14 +126,16 @@ class Service:
         """Read a request within the limits, rank in a thread, answer."""
         try:
             with anyio.fail_after(self.limits.seconds):
+                kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+                how = {"said": dict(request.query_params), "arrow": kind in ARROW}
                 async with self.bodies.of(request) as body:
-                    content, documents = await self._in_turn(served, body)
+                    content, documents = await self._in_turn(served, body, how)
         except TimeoutError:
             raise Refused(504, "too_slow", f"The request took more than {self.limits.seconds:g} s.") from None
         self.monitor.documents.labels(served.name).inc(documents)
         return Response(content, media_type="application/json")
 
-    async def _in_turn(self, served: Served, body: bytes) -> tuple[bytes, int]:
+    async def _in_turn(self, served: Served, body: bytes, how: dict[str, Any]) -> tuple[bytes, int]:
         """Answer and number of documents of a complete body; large ones have threads of their own to wait for."""
         # A thread cannot be stopped, so that requests which were given up are bounded by taking no new ones.
         if self.at_work >= self.limits.at_once or self.in_threads >= 2 * THREADS:
@@ -141,7 +145,7 @@ class Service:
         self.monitor.at_work.set(self.at_work)
         try:
             lane = self.large_threads if len(body) > LARGE else self.threads
-            return await anyio.to_thread.run_sync(self._work, served, body, limiter=lane, abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(self._work, served, body, how, limiter=lane, abandon_on_cancel=True)
         finally:
             self.at_work -= 1
             self.monitor.at_work.set(self.at_work)
@@ -160,11 +164,12 @@ class Service:
 
         return seen
 
-    def _work(self, served: Served, body: bytes) -> tuple[bytes, int]:
+    def _work(self, served: Served, body: bytes, how: dict[str, Any]) -> tuple[bytes, int]:
         with self._counting:
             self.in_threads += 1
         try:
-            ask = parse(body, served.features, served.takes_missing, self.limits, served.codes, served.types)
+            known = served.features, served.takes_missing, self.limits, served.codes, served.types, served.also
+            ask = parse(body, *known, **how)
             return orjson.dumps(answer(served, ask, self.limits, self._seen(served))), len(ask.ids)
         finally:
             with self._counting:
@@ -233,7 +238,10 @@ def _reload_aside(service: Service) -> None:
 _BODY = {
     "requestBody": {
         "required": True,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/RankRequest"}}},
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/RankRequest"}},
+            ARROW[0]: {"schema": {"type": "string", "format": "binary"}},
+        },
     }
 }
 
@@ -314,6 +322,7 @@ def _described(served: Served) -> Model:
         loss=None if ranker.loss_ is None else ranker.loss_.name,
         scorer=ranker.scorer_.name,
         features=list(served.features),
+        texts=[] if served.also.text is None else list(served.also.text.fields),
         takes_missing=served.takes_missing,
         loaded=served.loaded,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 from pydantic import BaseModel
 
@@ -30,3 +32,14 @@ class ErrorAnswer(BaseModel):
     """The body of every answer that is an error."""
 
     error: Detail
+
+
+def invalid(message: str) -> Refused:
+    """The answer to a request that is not as it must be."""
+    return Refused(422, "invalid_request", message)
+
+
+def shown(value: Any) -> str:
+    """A value as JSON, its beginning where it is long."""
+    text = orjson.dumps(value).decode() if not isinstance(value, dict | list) else f"a {type(value).__name__}"
+    return text if len(text) <= 40 else text[:40] + "..."

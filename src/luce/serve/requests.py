@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Annotated, Any, NamedTuple
@@ -19,8 +19,10 @@ import orjson
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
-from luce.serve.errors import Refused
+from luce.serve.beside import Also, base_scores, check_fields, read_arrow, relations, text_features, texts_of_documents
+from luce.serve.errors import Refused, invalid, shown
 from luce.serve.settings import Limits
+from luce.types import FloatArray
 
 _LARGEST = float(np.finfo(np.float32).max)
 _NUMBERS = {float, int, type(None)}
@@ -29,6 +31,7 @@ _FEW = 100_000
 """So many values need no counting."""
 _LAST_DAY = 2_932_896
 """9999-12-31."""
+_NOTHING = Also()
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)] | None
 Id = str | int
@@ -45,8 +48,10 @@ class Document(_Strict):
         default=None, description="Name of the document; its position where there is none."
     )
     features: list[Number] | dict[str, Number | StrictStr | bool] = Field(
-        description="null is a missing value; a category is given by its name, a date as 2026-11-16."
+        default=[], description="null is a missing value; a category is given by its name, a date as 2026-11-16."
     )
+    text: dict[str, str | None] = Field(default={}, description="Texts by field, for models that compare them.")
+    score: Number = Field(default=None, description="Of another system, for models that add to it.")
 
 
 class WantedProbabilities(_Strict):
@@ -57,11 +62,18 @@ class WantedProbabilities(_Strict):
 
 
 class RankRequest(_Strict):
-    """Documents of one query, as `documents`, or as a matrix of `features` with `ids` beside it (quicker to read)."""
+    """Documents of one query, as `documents`, or as a matrix of `features` with lists beside it (quicker to read)."""
 
     documents: list[Document] | None = None
     features: list[list[Number]] | None = None
     ids: list[StrictStr | StrictInt] | None = None
+    texts: dict[str, list[str | None]] | None = Field(default=None, description="Beside `features`: texts by field.")
+    scores: list[float] | None = Field(default=None, description="Beside `features`: scores of another system.")
+    query: str | None = Field(default=None, description="The text of the query, for models that compare texts.")
+    relations: dict[str, list[tuple[Id, Id, float]]] | None = Field(
+        default=None, description="By name: documents and the weight between them, for models that look at relations."
+    )
+    explain: bool = Field(default=False, description="Also answer what each feature adds to each score.")
     top: int | None = Field(default=None, ge=1, description="Answer with the best so many only.")
     probabilities: WantedProbabilities = WantedProbabilities()
 
@@ -75,6 +87,9 @@ class Ask:
     top: int | None
     top_k: int | None
     pairs: bool
+    explain: bool
+    scores: FloatArray | None = None
+    relations: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Words(NamedTuple):
@@ -99,22 +114,22 @@ class Words(NamedTuple):
         elif type_ == "date":
             return _days(value, feature, document)
         wanted = {"boolean": "true or false", "date": "a date such as '2026-11-16'"}.get(type_, "a number")
-        raise _invalid(f"Document {document!r} has {_shown(value)} as feature {feature!r}; it must be {wanted}.")
+        raise invalid(f"Document {document!r} has {shown(value)} as feature {feature!r}; it must be {wanted}.")
 
-    def check_codes(self, rows: list[list[Any]], ids: list[Id]) -> None:
+    def check_codes(self, rows: list[list[Any]], ids: list[Id], names: Sequence[str] | None = None) -> None:
         """Refuse a number for a category: it would be taken for a code, which nobody outside the model knows."""
-        for column, name in enumerate(self.names):
+        for column, name in enumerate(self.names if names is None else names):
             for document, row in zip(ids, rows, strict=True) if name in self.codes else ():
                 if type(row[column]) in (int, float):
                     what = f"Document {document!r} has {row[column]:g} as feature {name!r}, a category"
-                    raise _invalid(f"{what}; give documents by name, and categories as text.")
+                    raise invalid(f"{what}; give documents by name, and categories as text.")
 
     def check_dates(self, rows: NDArray[np.float64], ids: list[Id]) -> None:
         """Refuse days beyond the year 9999: such a number is a date without dashes, or counts seconds."""
         for column, name in enumerate(self.names):
             if self.types.get(name) == "date" and np.any(np.abs(rows[:, column]) > _LAST_DAY):
                 row = int(np.flatnonzero(np.abs(rows[:, column]) > _LAST_DAY)[0])
-                raise _invalid(
+                raise invalid(
                     f"Document {ids[row]!r} has {rows[row, column]:.15g} as feature {name!r}, a date; write it as "
                     "'2026-11-16', or in days since 1970-01-01 UTC."
                 )
@@ -127,15 +142,27 @@ def parse(
     limits: Limits,
     codes: Mapping[str, Mapping[str, int]] | None = None,
     types: Mapping[str, str] | None = None,
+    also: Also = _NOTHING,
+    said: Mapping[str, str] | None = None,
+    arrow: bool = False,
 ) -> Ask:
-    """Read a request for a model with features `names`; whatever is wrong raises `Refused`."""
-    words = Words(names, codes or {}, types or {})
-    _check_values(body, len(names), limits)
-    request = _json(body)
-    _check_keys(body, request)
-    options = _options(request)
-    odd = any(word in body for word in (b"true", b"false", b"null"))
-    ids, rows = _rows(request, words, limits, odd)
+    """Read a request for a model with features `names`; whatever is wrong raises `Refused`.
+
+    Features that `also.text` makes are the last of `names`, and no part of the request. `said` stands in the address,
+    as in `?explain=true`; `arrow` says that the body is a table of Arrow.
+    """
+    made = 0 if also.text is None else len(also.text.names)
+    words = Words(names[: len(names) - made], codes or {}, types or {})
+    if arrow:
+        ids, rows, request = _table(read_arrow(body), words, limits, also)
+    else:
+        _check_values(body, len(names), limits)
+        request = _json(body)
+        _check_keys(body, request)
+    options = _options(_with_said(request, said or {}))
+    if not arrow:
+        odd = any(word in body for word in (b"true", b"false", b"null"))
+        ids, rows = _rows(request, words, limits, odd)
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
         raise Refused(
@@ -145,7 +172,79 @@ def parse(
             "all ids out.",
         )
     words.check_dates(rows, ids)
-    return Ask(_checked(rows, ids, names, takes_missing), ids, *options)
+    X, texts = _checked(rows, ids, words.names, takes_missing), _texts(request, ids, also, limits)
+    if also.text is not None:
+        X = np.concatenate([X, text_features(request.get("query"), texts, ids, also.text, limits)], axis=1)
+    documents = request.get("documents")
+    scores = request.get("scores") if documents is None else [document.get("score") for document in documents]
+    if scores is not None and not isinstance(scores, list | np.ndarray):
+        raise invalid(f"scores is {shown(scores)}; it must be a list.")
+    given = None if scores is None or (documents is not None and all(s is None for s in scores)) else list(scores)
+    return Ask(X, ids, *options, base_scores(given, ids, also), relations(request.get("relations"), ids, also))
+
+
+_SAID = ("explain", "query", "top", "top_k", "pairs")
+
+
+def _with_said(request: dict[str, Any], said: Mapping[str, str]) -> dict[str, Any]:
+    """A request with what stands in the address."""
+    for name, text in said.items():
+        if name not in _SAID:
+            raise invalid(f"The address says {shown(name)}, which is not known; there are {', '.join(_SAID)}.")
+        home = request.setdefault("probabilities", {}) if name in ("top_k", "pairs") else request
+        if not isinstance(home, dict) or name in home:
+            raise invalid(f"{name} stands in the address and in the body; give it once.")
+        words: dict[str, Any] = {"true": True, "false": False}
+        home[name] = text if name == "query" else int(text) if text.isdecimal() else words.get(text.lower(), text)
+    return request
+
+
+def _texts(request: Mapping[str, Any], ids: list[Id], also: Also, limits: Limits) -> Mapping[str, Sequence[Any]]:
+    """The texts of a request by field, one a document."""
+    documents, given = request.get("documents"), request.get("texts")
+    if also.text is None:
+        told = [key for key in ("query", "texts") if request.get(key) is not None]
+        told += ["text"] if documents is not None and any("text" in document for document in documents) else []
+        if told:
+            raise invalid(f"{told[0]} was given, and this model compares no texts; leave it out.")
+        return {}
+    if documents is not None:
+        if given is not None:
+            raise invalid("texts go with a matrix of features; documents carry their own text.")
+        return texts_of_documents(documents, ids, also.text, limits)
+    if not isinstance(given, dict) or not all(isinstance(one, list) and len(one) == len(ids) for one in given.values()):
+        raise invalid("texts must be an object from fields to lists, with a text for every document.")
+    check_fields(given, "The request", also.text, limits)
+    return {field: given.get(field, [""] * len(ids)) for field in also.text.fields}
+
+
+def _table(
+    columns: Mapping[str, Any], words: Words, limits: Limits, also: Also
+) -> tuple[list[Id], NDArray[np.float64], dict[str, Any]]:
+    """Ids, features and the rest of a table of Arrow, a row a document."""
+    fields = () if also.text is None else also.text.fields
+    known = {"id", *(["score"] if also.scores else []), *fields, *words.names}
+    unknown = next((name for name in columns if name not in known), None)
+    if unknown is not None:
+        raise Refused(
+            422, "unknown_feature", f"The table has a column {shown(unknown)}, which the model does not know."
+        )
+    count = len(next(iter(columns.values()))) if columns else 0
+    _check_count(count, limits)
+    named = columns.get("id")
+    ids = _ids(named.astype(np.int64).tolist() if isinstance(named, np.ndarray) else named, count)
+    _check_named([name for name in words.names if name in columns], "of the table", words.names, limits)
+    rows = np.full((count, len(words.names)), np.nan)
+    for j, name in enumerate(words.names):
+        values = columns.get(name, [None] * count)
+        if isinstance(values, np.ndarray):
+            words.check_codes(values[:, None].tolist(), ids, [name])
+            rows[:, j] = values
+            continue
+        pairs = zip(values, ids, strict=True)
+        rows[:, j] = [np.nan if value is None else words.number(value, name, document) for value, document in pairs]
+    rest: dict[str, Any] = {"texts": {name: columns[name] for name in fields if name in columns}} if fields else {}
+    return ids, rows, rest | ({"scores": columns["score"]} if "score" in columns and also.scores else {})
 
 
 def _check_values(text: bytes, features: int, limits: Limits) -> None:
@@ -189,7 +288,7 @@ def _json(text: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise Refused(400, "invalid_json", f"The body is not JSON: {error}.") from None
     if not isinstance(request, dict):
-        raise _invalid("The body must be a JSON object with `documents` or `features`.")
+        raise invalid("The body must be a JSON object with `documents` or `features`.")
     return request
 
 
@@ -200,8 +299,10 @@ def _check_keys(text: bytes, request: Mapping[str, Any]) -> None:
     """
     documents = request.get("documents")
     listed = documents if isinstance(documents, list) else []
-    inner = [one for document in listed if type(document) is dict for one in (document, document.get("features"))]
-    quick = len(request) + sum(len(one) for one in (*inner, request.get("probabilities")) if type(one) is dict)
+    parts = [document for document in listed if type(document) is dict]
+    inner = [one for part in parts for one in (part, part.get("features"), part.get("text"))]
+    beside = [request.get(name) for name in ("probabilities", "texts", "relations")]
+    quick = len(request) + sum(len(one) for one in (*inner, *beside) if type(one) is dict)
     colons = text.count(b":")
     # Of a request that is not as it must be, and where strings hold colons, all keys are counted.
     if colons != quick and colons != (pairs := _pairs(request)) and _outside(text, b":") != pairs:
@@ -221,48 +322,57 @@ def _pairs(value: Any) -> int:
     return count
 
 
-def _options(request: Mapping[str, Any]) -> tuple[int | None, int | None, bool]:
-    """What is asked for beside the documents: top, top_k and pairs."""
+def _options(request: Mapping[str, Any]) -> tuple[int | None, int | None, bool, bool]:
+    """What is asked for beside the documents: top, top_k, pairs and explain."""
     _only(request, RankRequest, "The body")
     wanted = request.get("probabilities", {})
     if not isinstance(wanted, dict):
-        raise _invalid(f"probabilities is {_shown(wanted)}; it must be an object with top_k or pairs.")
+        raise invalid(f"probabilities is {shown(wanted)}; it must be an object with top_k or pairs.")
     _only(wanted, WantedProbabilities, "probabilities")
     top, top_k, pairs = request.get("top"), wanted.get("top_k"), wanted.get("pairs", False)
     for name, value in (("top", top), ("probabilities.top_k", top_k)):
         if value is not None and (type(value) is not int or value < 1):
-            raise _invalid(f"{name} is {_shown(value)}; it must be a whole number of at least 1.")
-    if type(pairs) is not bool:
-        raise _invalid(f"probabilities.pairs is {_shown(pairs)}; it must be true or false.")
-    return top, top_k, pairs
+            raise invalid(f"{name} is {shown(value)}; it must be a whole number of at least 1.")
+    explain = request.get("explain", False)
+    for name, value in (("probabilities.pairs", pairs), ("explain", explain)):
+        if type(value) is not bool:
+            raise invalid(f"{name} is {shown(value)}; it must be true or false.")
+    return top, top_k, pairs, explain
 
 
 def _only(given: Mapping[str, Any], form: type[BaseModel], what: str) -> None:
     unknown = next((key for key in given if key not in form.model_fields), None)
     if unknown is not None:
         known = ", ".join(form.model_fields)
-        raise _invalid(f"{what} has the key {_shown(unknown)}, which is not known; there are {known}.")
+        raise invalid(f"{what} has the key {shown(unknown)}, which is not known; there are {known}.")
 
 
 def _rows(request: Mapping[str, Any], words: Words, limits: Limits, odd: bool) -> tuple[list[Id], NDArray[np.float64]]:
     """Ids and features of the documents; `odd` says that there may be null or truth values among them."""
     documents, features = request.get("documents"), request.get("features")
+    texts = request.get("texts")
+    if documents is None and features is None and not words.names and isinstance(texts, dict) and texts:
+        first = next(iter(texts.values()))
+        features = [[]] * len(first) if isinstance(first, list) else None
     if (documents is None) == (features is None):
-        raise _invalid("Give either documents, or features as a matrix; one of the two.")
+        raise invalid("Give either documents, or features as a matrix; one of the two.")
     key, given = ("features", features) if documents is None else ("documents", documents)
     if not isinstance(given, list):
-        raise _invalid(f"{key} is {_shown(given)}; it must be a list.")
+        raise invalid(f"{key} is {shown(given)}; it must be a list.")
     _check_count(len(given), limits)
     if documents is None:
         ids = _ids(request.get("ids"), len(given))
     else:
-        if request.get("ids") is not None:
-            raise _invalid("ids go with a matrix of features; documents carry their own id.")
-        ids = [_checked_document(document, i) for i, document in enumerate(documents)]
-        given = [document["features"] for document in documents]
+        for name in ("ids", "scores"):
+            if request.get(name) is not None:
+                raise invalid(f"{name} go with a matrix of features; documents carry their own {name[:-1]}.")
+        ids = [_checked_document(document, i, not words.names) for i, document in enumerate(documents)]
+        given = [document.get("features", []) for document in documents]
     form = _Form(words, limits, key, documents is not None)
     rows = list(form.in_order(given, ids))
     words.check_codes(rows, ids)
+    if not words.names:
+        return ids, np.empty((len(ids), 0))
     found = _numbers(rows, odd or limits.missing_features)
     if found is None:
         found = _numbers([form.read(*row) for row in zip(range(len(ids)), given, rows, ids, strict=True)], True)
@@ -289,14 +399,14 @@ class _Form(NamedTuple):
                     raise Refused(
                         422,
                         "unknown_feature",
-                        f"Document {document!r} has a feature {_shown(unknown)}, which the model does not know; GET "
+                        f"Document {document!r} has a feature {shown(unknown)}, which the model does not know; GET "
                         "/models lists its features.",
                     )
                 _check_named(values, document, names, self.limits)
                 yield list(map(values.get, names))
             elif type(values) is not list:
                 allowed = "a list of numbers or an object by name" if self.by_name else "a list of numbers"
-                raise _invalid(f"{self._place(i)} is {_shown(values)}; it must be {allowed}.")
+                raise invalid(f"{self._place(i)} is {shown(values)}; it must be {allowed}.")
             elif len(values) != len(names):
                 what = f"Document {document!r} has {len(values)} features and the model takes {len(names)}"
                 raise Refused(422, "wrong_number_of_features", f"{what}; GET /models lists them.")
@@ -312,7 +422,7 @@ class _Form(NamedTuple):
         for key, value in enumerate(row):
             if type(value) not in _NUMBERS:
                 place = names[key] if type(given) is dict else key
-                raise _invalid(f"{self._place(i)}.{place} is {_shown(value)}; it must be a number or null.")
+                raise invalid(f"{self._place(i)}.{place} is {shown(value)}; it must be a number or null.")
         return row
 
     def _place(self, i: int) -> str:
@@ -336,10 +446,10 @@ def _numbers(rows: list[list[Any]], odd: bool) -> NDArray[np.float64] | None:
         return None
 
 
-def _checked_document(document: Any, position: int) -> Id:
-    """The name of a document that has the right keys."""
-    if not isinstance(document, dict) or "features" not in document:
-        raise _invalid(f"documents.{position} must be an object with features.")
+def _checked_document(document: Any, position: int, bare: bool = False) -> Id:
+    """The name of a document that has the right keys; one of a model that reads texts alone has no features."""
+    if not isinstance(document, dict) or ("features" not in document and not bare):
+        raise invalid(f"documents.{position} must be an object with features.")
     _only(document, Document, f"documents.{position}")
     name = document.get("id")
     return position if name is None else _checked_id(name, f"documents.{position}.id")
@@ -347,7 +457,7 @@ def _checked_document(document: Any, position: int) -> Id:
 
 def _checked_id(name: Any, place: str) -> Id:
     if type(name) is not str and type(name) is not int:
-        raise _invalid(f"{place} is {_shown(name)}; it must be a text or a whole number.")
+        raise invalid(f"{place} is {shown(name)}; it must be a text or a whole number.")
     return name
 
 
@@ -389,9 +499,9 @@ def _ids(given: Any, count: int) -> list[Id]:
     if given is None:
         return list(range(count))
     if not isinstance(given, list):
-        raise _invalid(f"ids is {_shown(given)}; it must be a list.")
+        raise invalid(f"ids is {shown(given)}; it must be a list.")
     if len(given) != count:
-        raise _invalid(f"There are {len(given)} ids for {count} rows of features; give one each.")
+        raise invalid(f"There are {len(given)} ids for {count} rows of features; give one each.")
     return [_checked_id(name, f"ids.{i}") for i, name in enumerate(given)]
 
 
@@ -415,20 +525,9 @@ def _days(text: str, feature: str, document: Id) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise _invalid(
-            f"Document {document!r} has {_shown(text)} as feature {feature!r}, a date; write it as '2026-11-16', as "
+        raise invalid(
+            f"Document {document!r} has {shown(text)} as feature {feature!r}, a date; write it as '2026-11-16', as "
             "'2026-11-16T12:30:00Z', or in days since 1970-01-01 UTC."
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(days=1)
-
-
-def _invalid(message: str) -> Refused:
-    """The answer to a request that is not as it must be."""
-    return Refused(422, "invalid_request", message)
-
-
-def _shown(value: Any) -> str:
-    """A value as JSON, its beginning where it is long."""
-    text = orjson.dumps(value).decode() if not isinstance(value, dict | list) else f"a {type(value).__name__}"
-    return text if len(text) <= 40 else text[:40] + "..."

@@ -15,7 +15,7 @@ class Limits(Spec):
     body_bytes
         The largest request: to parse it holds up all others, a second for 100 MB or so.
     pair_documents
-        Documents of a request that asks for the chances of pairs: their number grows with its square.
+        Documents of a request that asks for the chances of pairs, whose number grows with its square, or for reasons.
     top_k_documents
         Documents of a request that asks for the chances of the first k, which take nearly cubic time.
     seconds
@@ -36,6 +36,8 @@ class Limits(Spec):
         Bytes of a request that are neither headers nor body: sizes and extensions of chunks, and trailers.
     idle_seconds
         From an answer to the next request on the same connection.
+    query_characters, text_characters
+        Characters of the text of a query, and of a text of a document.
     missing_features
         A document may leave out features by name, to a model that takes missing values; null always may be given.
     """
@@ -53,4 +55,6 @@ class Limits(Spec):
     headers: int = option(default=100, least=1)
     framing_bytes: int = option(default=1 << 20, least=1)
     idle_seconds: float = option(default=30.0, above=0)
+    query_characters: int = option(default=1_000, least=1)
+    text_characters: int = option(default=20_000, least=1)
     missing_features: bool = False

@@ -9,14 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups, from_arrays
-from luce.errors import LuceError, SettingError
+from luce.errors import DataError, SettingError
 from luce.model_file import load, load_signed
 from luce.ranker import Ranker
+from luce.serve.beside import Also, text_features
+from luce.serve.settings import Limits
 from luce.signing import public_keys
 from luce.types import FloatArray
 
@@ -54,10 +57,17 @@ class Served:
         schema = self.ranker.schema_
         return {} if schema is None else {column.name: column.type for column in schema.features}
 
-    def groups(self, X: NDArray[np.float32]) -> Groups:
+    @cached_property
+    def also(self) -> Also:
+        """What the model takes beside features."""
+        schema = self.ranker.schema_
+        text = None if schema is None else schema.text
+        return Also(text, self.ranker.on_scores_, hasattr(self.ranker.scorer_, "score_groups"))
+
+    def groups(self, X: NDArray[np.float32], relations: Mapping[str, Any] | None = None) -> Groups:
         """Rows as the documents of one query."""
         names = list(self.features)
-        made = from_arrays(X, None, feature_names=names, allow_nan=self.takes_missing)
+        made = from_arrays(X, None, feature_names=names, allow_nan=self.takes_missing, relations=relations)
         return made if self.ranker.schema_ is None else replace(made, schema=self.ranker.schema_)
 
     def scores(self, X: NDArray[np.float32]) -> FloatArray:
@@ -111,14 +121,17 @@ class Shelf:
 def _open(name: str, path: Path, keys: Sequence[bytes] | None) -> Served:
     """Load a model and score with it once: kernels are compiled now, and a model that cannot score is no model."""
     ranker = load(path) if keys is None else load_signed(path, keys)[0]
-    if ranker.on_scores_:
-        raise LuceError(
-            f"{path} adds to scores that were given beside the features, so that it cannot be served alone."
-        )
-    if ranker.schema_ is not None and ranker.schema_.text is not None:
-        raise LuceError(f"{path} computes features of texts, which a service does not read; score by `luce predict`.")
     # Sampled probabilities of a request then depend on that request alone.
     ranker.random_state = 0
     served = Served(name, ranker, hashlib.sha256(path.read_bytes()).hexdigest()[:12], time.time())
-    served.scores(np.zeros((2, ranker.n_features_in_), dtype=np.float32))
+    try:
+        data = served.groups(np.zeros((2, ranker.n_features_in_), dtype=np.float32))
+        ranker.predict(data, base_scores=np.zeros(2) if ranker.on_scores_ else None)
+        if served.also.text is not None:
+            text_features(
+                "", {field: ["", "a"] for field in served.also.text.fields}, [0, 1], served.also.text, Limits()
+            )
+    except DataError:
+        if not served.also.relations:  # those come with requests
+            raise
     return served

@@ -129,9 +129,10 @@ class Shadow:
     _TOP = 10
 
     def __init__(self, served: Served, of: Served) -> None:
-        if served.features != of.features or served.codes != of.codes:
+        if served.features != of.features or served.codes != of.codes or served.also.scores or of.also.scores:
             raise LuceError(
-                f"The shadow has other features or categories than {of.name!r}; it must take the same documents."
+                f"The shadow has other features or categories than {of.name!r}, or one of them adds to outside scores; "
+                "both must take the same documents."
             )
         self.served = served
         self.aside = Aside("shadow")

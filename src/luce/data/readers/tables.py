@@ -181,9 +181,14 @@ class JudgedTable:
 
         text = self.schema.text
         assert text is not None
-        found = {name: texts_of(as_text(array)) for name, array in parts.texts().items()}
+        columns = parts.texts()
+        for name, array in columns.items():
+            if type_name(array.type) == "other":
+                raise DataError(f"the column {name!r} holds lists or other values; a text is one string: join them.")
+        found = {name: texts_of(as_text(array)) for name, array in columns.items()}
         fields = {name: found[name] for name in text.fields}
         if not self._fixed:
+            parts.warn_of_texts(text.query, found[text.query].rows)
             text = clone(text)
             self.schema = replace(self.schema, text=text)
             text.fit(None) if text.corpus is not None else text.learn(fields, parts.ids(text.doc))
@@ -284,6 +289,20 @@ class _Parts:
         import pyarrow as pa
 
         return {name: pa.chunked_array(arrays) for name, arrays in self._text.items()}
+
+    def warn_of_texts(self, name: str, texts: IntArray) -> None:
+        """Say it where a query has several texts: each row is compared with its own."""
+        import pyarrow as pa
+
+        query = _coded(pa.chunked_array(self._found["qid"]), str(self._names["qid"]))[0]
+        several = len(np.unique(np.stack([query, texts]), axis=1).T) - len(np.unique(query))
+        if several:
+            warnings.warn(
+                f"The text {name!r} differs within query ids ({several:,} texts more than ids); each row is compared "
+                "with its own.",
+                LuceWarning,
+                stacklevel=6,
+            )
 
     def ids(self, name: str | None) -> IntArray | None:
         """A number for every document, where a column has their ids."""

@@ -165,7 +165,7 @@ def compute(
     last = np.zeros(0)
     for name, field, rows in fields:
         at = (query.rows[order], rows[order])
-        idf = {view: known[f"{name}.{view}"].idf(terms[view]) for view in VIEWS}
+        idf = {view: _idf(known[f"{name}.{view}"], terms[view], asked.view(view), how.full) for view in VIEWS}
         scores = {}
         for view in VIEWS:
             inverse = _inverse(field.view(view).lengths, known[f"{name}.{view}"].mean_length, how)
@@ -185,9 +185,16 @@ def compute(
     found = np.empty((len(order), len(parts) + len(QUERY)), dtype=np.float32)
     for j, values in enumerate(parts):
         found[:, j] = values[back]
-    sums = np.concatenate([[0.0], np.cumsum(last[asked.word.ids])])[asked.word.offsets]
-    found[:, -2], found[:, -1] = asked.word.lengths[query.rows], np.diff(sums)[query.rows]
+    words = asked.word.lengths
+    sums = np.bincount(np.repeat(np.arange(len(words)), words), last[asked.word.ids], len(words))  # each from 0 on
+    found[:, -2], found[:, -1] = words[query.rows], sums[query.rows]
     return found
+
+
+def _idf(known: Frequencies, terms: Sequence[str], asked: Tokens, full: bool) -> FloatArray:
+    """The idf of terms; unless all are wanted, of those of queries alone, which were read first: the others are 0."""
+    count = len(terms) if full else int(asked.ids.max(initial=-1)) + 1
+    return np.concatenate([known.idf(terms[:count]), np.zeros(len(terms) - count)])
 
 
 def _inverse(lengths: IntArray, mean: float, how: Settings) -> FloatArray:

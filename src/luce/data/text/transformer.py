@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from luce.checks import truth
 from luce.data.table import Rows, Table
-from luce.data.text.analyzer import LANGUAGES, VERSION
 from luce.data.text.features import FULL, QUERY, UNION, VIEWS, Settings, Texts, compute, field_names, learn, of_field
 from luce.data.text.statistics import Frequencies
+from luce.data.text.tokens import LANGUAGES, VERSION
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.types import IntArray
 

@@ -35,11 +35,6 @@ const SHAPLEY = {
     }
   },
 
-  steps({ feature, threshold, weight, missing: gap }, a, b, total) {
-    const step = (x, k) => (Number.isNaN(x) ? gap[k] : x > threshold[k] ? weight[k] : 0);
-    for (let k = 0; k < feature.length; k++) total[feature[k]] += step(a[feature[k]], k) - step(b[feature[k]], k);
-  },
-
   trees(forest, a, b, total) {
     const from = new Map(); // where a feature on the present path comes from: "a" or "b"
     for (let tree = 0; tree + 1 < forest.nodes.length; tree++) {
