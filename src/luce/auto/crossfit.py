@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 
 _LEAVES, _ROWS = 15, 0.7
+_STRIDE, _SMOOTHED = 0.25, 3
+"""Times 1/step: rounds between two looks at the held-out queries; and looks over which their mean is smoothed."""
+_PENALTIES_ON = 3
+"""Weaker penalties that are tried after the best."""
 
 
 @dataclass(frozen=True)
@@ -188,8 +192,8 @@ class Pace:
 
     @property
     def stride(self) -> int:
-        """Rounds between two looks at the mean, over which it is also smoothed."""
-        return max(1, round(0.5 / self.step)) | 1
+        """Rounds between two looks at the held-out queries."""
+        return max(1, round(_STRIDE / self.step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,12 +238,12 @@ def path_of(linear: bool, arrays: Mapping[str, NDArray[Any]], n_features: int) -
 
 
 class Walk(Protocol):
-    """A way that goes on step by step; `curve` is the metric on the held-out queries after each, 0 before the first."""
+    """A way that goes on stride by stride; `curve` is the metric on the held-out queries after each."""
 
-    @property
-    def curve(self) -> list[float]:
-        """What every step is worth, entry 0 that of none."""
-        ...
+    curve: list[float]
+    """What every stride is worth, entry 0 that of none."""
+    bins: Any
+    """What another way on the same rows can use again."""
 
     def advance(self) -> None:
         """One stride."""
@@ -270,22 +274,20 @@ class TreeWalk:
         own = replace(task, data=data, scorer=tree_scorer(member, pace.step, data))
         self.growth = Boosting(max_iter=pace.rounds, early_stopping=None).start(own)
 
-    @property
-    def curve(self) -> list[float]:
-        """The metric after every round."""
-        return self.growth.run.history.validation
+        self.curve = list(self.growth.run.history.validation)
+        self.bins = None if data.query_weight is not None else self.growth.boosters[0].train_set
 
     @property
     def ended(self) -> bool:
         """True where no more trees are allowed, or can be grown."""
-        return self.growth.run.iteration >= self.pace.rounds or self.growth.spent
+        return self.growth.rounds >= self.pace.rounds or self.growth.spent
 
     def advance(self) -> None:
-        """A stride of rounds."""
+        """A stride of rounds, and one look."""
         for _ in range(self.pace.stride):
-            if self.ended:
-                return
-            self.growth.round()
+            if not self.ended:
+                self.growth.grow()
+        self.curve.append(self.growth.judged(self.growth.parameters))
 
     def path(self) -> TreePath:
         """All trees."""
@@ -302,22 +304,22 @@ class LinearWalk:
         assert task.valid is not None
         self.task = replace(task, scorer=scorers.get("linear"))
         self.found: list[FittedLinear] = []
+        self.penalties = PENALTIES if task.target is None else (*PENALTIES, *_WEAKER)
         self.curve = [self.task.judged(np.zeros(task.valid.n_rows))]
+        self.bins = task.bins
 
     @property
     def ended(self) -> bool:
         """True after the weakest penalty."""
-        return len(self.found) > 0
+        return len(self.found) == len(self.penalties)
 
     def advance(self) -> None:
-        """All penalties."""
-        for l2 in PENALTIES if self.task.target is None else (*PENALTIES, *_WEAKER):
-            warm = self.found[-1] if self.found else None
-            alone = replace(self.task, valid=None, warm_start=warm)
-            fitted = training.get("lbfgs", l2=l2, max_iter=50).train(alone).scorer
-            assert isinstance(fitted, FittedLinear)
-            self.found.append(fitted)
-            self.curve.append(self.task.judged_scorer(fitted))
+        """The next penalty."""
+        alone = replace(self.task, valid=None, warm_start=self.found[-1] if self.found else None)
+        fitted = training.get("lbfgs", l2=self.penalties[len(self.found)], max_iter=50).train(alone).scorer
+        assert isinstance(fitted, FittedLinear)
+        self.found.append(fitted)
+        self.curve.append(self.task.judged_scorer(fitted))
 
     def path(self) -> LinearPath:
         """The scores of all penalties."""
@@ -368,6 +370,13 @@ class Fitted:
     at_limit: bool
 
 
+class _Bins(dict[tuple[int, int], Any]):
+    """The bins of every fold of a draw, while no member uses them; they stay where they were made."""
+
+    def __reduce__(self) -> Any:
+        return _Bins, ()
+
+
 @dataclass(frozen=True, eq=False)
 class CrossFit:
     """What all members share: the data, the folds, how models are judged and where they are kept."""
@@ -380,6 +389,7 @@ class CrossFit:
     filling: Filling | None
     checkpoint: FilePath | None = None
     fingerprint: dict[str, Any] | None = None
+    bins: _Bins = field(default_factory=lambda: _Bins())
 
     def fitted(self, job: Job, walked: Walked) -> Fitted:
         """The mean of the models of all folds, and out-of-fold scores."""
@@ -400,7 +410,7 @@ class CrossFit:
         member, pace, fold = MEMBERS[job.member], self.pace, self._fold(job)
         sizes = np.bincount(fold, minlength=self.folds).astype(np.float64)
         workers = 1 if self.data.X.size >= _WORTH_THREADS else min(n_threads(), self.folds)
-        width = 1 if member.linear else pace.stride
+        width, patience = (1, _PENALTIES_ON) if member.linear else (_SMOOTHED, -(-pace.patience // pace.stride))
         with ThreadPoolExecutor(workers) as pool:
             walks = list(pool.map(lambda k: self._start(job, fold == k, k, workers > 1), range(self.folds)))
             while True:
@@ -408,18 +418,20 @@ class CrossFit:
                 mean = smoothed_mean([walk.curve for walk in walks], sizes, width)
                 best = int(np.argmax(mean if self.metric.greater_is_better else -mean)) + 1
                 over = all(walk.ended for walk in walks)
-                tell(1.0 if over else min(0.99, len(mean) / (best + pace.patience)))
-                if over or len(mean) - best >= pace.patience:
+                tell(1.0 if over else min(0.99, len(mean) / (best + patience)))
+                if over or len(mean) - best >= patience:
                     break
-        at_limit = not member.linear and len(mean) >= pace.rounds and len(mean) - best < width
-        return Walked([walk.path() for walk in walks], best, at_limit)
+        self.bins.update({(job.repeat, k): walk.bins for k, walk in enumerate(walks)})
+        at_limit = not member.linear and len(mean) * pace.stride >= pace.rounds and len(mean) - best < width
+        return Walked([walk.path() for walk in walks], best if member.linear else best * pace.stride, at_limit)
 
     def _start(self, job: Job, out: Any, k: int, alone: bool) -> Walk:
         number = list(MEMBERS).index(job.member)
         seed = int(np.random.default_rng([self.seed, job.repeat, number, k]).integers(2**31))
         seen, held = self.data.take(~out), self.data.take(out)
         judged = held if held.judges is None else judged_lists(held, held.judges).groups(held)
-        task = Task(seen, valid=judged, metric=self.metric, seed=seed, target=stated_target(seen))
+        bins = self.bins.pop((job.repeat, k), None)
+        task = Task(seen, valid=judged, metric=self.metric, seed=seed, target=stated_target(seen), bins=bins)
         with _threads(alone):
             return start(MEMBERS[job.member], task, self.pace, self.filling)
 
