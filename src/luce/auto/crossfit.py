@@ -115,16 +115,17 @@ def suited(names: tuple[str, ...] | None, data: Groups) -> tuple[str, ...]:
     return tuple(name for name in chosen if not MEMBERS[name].gains)
 
 
-def tree_scorer(member: Member, step: float, data: Groups) -> TreesScorer:
+def tree_scorer(member: Member, pace: Pace, data: Groups) -> TreesScorer:
     """The trees of a member: small, each on all features (half of them miss what features say together), and where luce
     draws them, on 70% of the rows."""
     known = {} if data.schema is None else data.schema.categories
     return TreesScorer(
         num_leaves=_LEAVES,
-        learning_rate=step,
+        learning_rate=pace.step,
         bagging_fraction=_ROWS if member.loss is not None else 1.0,
         objective=member.objective,
         categorical=sorted(known) or None,
+        **({} if pace.bins is None else {"max_bin": pace.bins}),
     )
 
 
@@ -189,6 +190,8 @@ class Pace:
     step: float
     rounds: int
     patience: int
+    bins: int | None = None
+    """Of a feature at most; None: as many as the scorer takes by itself."""
 
     @property
     def stride(self) -> int:
@@ -271,7 +274,7 @@ class TreeWalk:
     def __init__(self, member: Member, task: Task, pace: Pace) -> None:
         self.pace = pace
         data = replace(task.data, y=member.labels(task.data.y))
-        own = replace(task, data=data, scorer=tree_scorer(member, pace.step, data))
+        own = replace(task, data=data, scorer=tree_scorer(member, pace, data))
         self.growth = Boosting(max_iter=pace.rounds, early_stopping=None).start(own)
 
         self.curve = list(self.growth.run.history.validation)
