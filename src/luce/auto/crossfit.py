@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 _LEAVES, _ROWS = 15, 0.7
 _STRIDE, _SMOOTHED = 0.25, 3
 """Times 1/step: rounds between two looks at the held-out queries; and looks over which their mean is smoothed."""
-_PENALTIES_ON = 3
-"""Weaker penalties that are tried after the best."""
 
 
 @dataclass(frozen=True)
@@ -413,7 +411,10 @@ class CrossFit:
         member, pace, fold = MEMBERS[job.member], self.pace, self._fold(job)
         sizes = np.bincount(fold, minlength=self.folds).astype(np.float64)
         workers = 1 if self.data.X.size >= _WORTH_THREADS else min(n_threads(), self.folds)
-        width, patience = (1, _PENALTIES_ON) if member.linear else (_SMOOTHED, -(-pace.patience // pace.stride))
+        # Penalties are few, and a better one may come after several that are worse: all are tried.
+        width, patience = _SMOOTHED, -(-pace.patience // pace.stride)
+        if member.linear:
+            width, patience = 1, len(PENALTIES + _WEAKER)
         with ThreadPoolExecutor(workers) as pool:
             walks = list(pool.map(lambda k: self._start(job, fold == k, k, workers > 1), range(self.folds)))
             while True:
