@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from luce.training.run import Checkpoints
 from luce.training.task import Task
 from luce.types import FloatArray, IntArray
 
+T = TypeVar("T")
 _HIGHEST_GAIN = 10.0
 """Grades above this are no grades whose gain is 2^grade - 1."""
 
@@ -238,28 +239,6 @@ def path_of(linear: bool, arrays: Mapping[str, NDArray[Any]], n_features: int) -
     return LinearPath(**arrays) if linear else TreePath(Forest.from_arrays(arrays, n_features))
 
 
-class Walk(Protocol):
-    """A way that goes on stride by stride; `curve` is the metric on the held-out queries after each."""
-
-    curve: list[float]
-    """What every stride is worth, entry 0 that of none."""
-    bins: Any
-    """What another way on the same rows can use again."""
-
-    def advance(self) -> None:
-        """One stride."""
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """True where there is no further step."""
-        ...
-
-    def path(self) -> Path:
-        """All models up to now."""
-        ...
-
-
 def start(member: Member, task: Task, pace: Pace, filling: Filling | None) -> Walk:
     """A way before its first step; the task has training queries and those that were held out of them."""
     task = replace(task, loss=member.make_loss(task.target is not None))
@@ -267,7 +246,11 @@ def start(member: Member, task: Task, pace: Pace, filling: Filling | None) -> Wa
 
 
 class TreeWalk:
-    """Boosting, a stride of rounds at a time."""
+    """Boosting, a stride of rounds at a time.
+
+    As of every way, `curve` is the metric on the held-out queries after each stride, entry 0 that of none, and `bins`
+    is what another way on the same rows can use again.
+    """
 
     def __init__(self, member: Member, task: Task, pace: Pace) -> None:
         self.pace = pace
@@ -326,6 +309,9 @@ class LinearWalk:
         """The scores of all penalties."""
         weights = np.stack([one.weights for one in self.found])
         return LinearPath(weights, np.array([one.intercept for one in self.found]), self.found[0].inverse_sd)
+
+
+Walk = TreeWalk | LinearWalk
 
 
 def smoothed_mean(curves: Sequence[Sequence[float]], weights: FloatArray, width: int) -> FloatArray:
@@ -418,7 +404,7 @@ class CrossFit:
         with ThreadPoolExecutor(workers) as pool:
             walks = list(pool.map(lambda k: self._start(job, fold == k, k, workers > 1), range(self.folds)))
             while True:
-                list(pool.map(lambda walk: _advance(walk, workers > 1), walks))
+                list(pool.map(lambda walk: _alone(workers > 1, walk.advance), walks))
                 mean = smoothed_mean([walk.curve for walk in walks], sizes, width)
                 best = int(np.argmax(mean if self.metric.greater_is_better else -mean)) + 1
                 over = all(walk.ended for walk in walks)
@@ -436,8 +422,7 @@ class CrossFit:
         judged = held if held.judges is None else judged_lists(held, held.judges).groups(held)
         bins = self.bins.pop((job.repeat, k), None)
         task = Task(seen, valid=judged, metric=self.metric, seed=seed, target=stated_target(seen), bins=bins)
-        with _threads(alone):
-            return start(MEMBERS[job.member], task, self.pace, self.filling)
+        return _alone(alone, lambda: start(MEMBERS[job.member], task, self.pace, self.filling))
 
     def load(self, job: Job) -> Walked | None:
         """What an earlier run, ended before its time, left in the checkpoint folder."""
@@ -468,14 +453,10 @@ class CrossFit:
         return model.score(seen.X, seen.offsets)
 
 
-def _threads(alone: bool) -> AbstractContextManager[None]:
-    """`alone`: one thread, since other folds have the others."""
-    return serial() if alone else nullcontext()
-
-
-def _advance(walk: Walk, alone: bool) -> None:
-    with _threads(alone):
-        walk.advance()
+def _alone(alone: bool, work: Callable[[], T]) -> T:
+    """Do it on one thread (`alone`), since other folds have the others, or on all."""
+    with serial() if alone else nullcontext():
+        return work()
 
 
 def _of_fold(arrays: dict[str, Any], k: int) -> dict[str, Any]:
