@@ -342,9 +342,9 @@ def _strike_out(nodes, leaves, left, right, value, masks, values):  # type: igno
 
 
 @kernel
-def _add(
+def _add(  # type: ignore[no-untyped-def]
     X, scores, used, column, single, masks, values, exponents, factor, shift, nodes, leaves, threshold, kind, sets, bits
-):  # type: ignore[no-untyped-def]
+):
     """Tree by tree over some hundred rows, all nodes of a tree for all of them."""
     columns, alive = np.empty((len(used), _LANES), np.float32), np.empty(_LANES, masks.dtype)
     full, one = masks.dtype.type(~np.uint64(0)), masks.dtype.type(1)
