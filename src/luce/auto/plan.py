@@ -19,8 +19,8 @@ _MANY_ROWS = 10_000
 """Documents from which on steps are longer, bins wider and trees counted, unless the best is asked for."""
 _STRONG = ("luce-linear", "regression", "lambdarank", "luce-gains", "luce")
 _FINE, _LONG, _LONGEST = 0.05, 0.1, 0.15
-_PATIENCE, _ROUNDS = 3.0, 50.0
-"""Times 1/step: rounds without a better metric that end a way, and rounds at the most."""
+_PATIENCE, _LESS_PATIENCE, _ROUNDS = 3.0, 2.0, 50.0
+"""Times 1/step: rounds without a better metric that end a way (the less where documents are many), and the most."""
 _MOST_TREES = 665
 """Of a member in all its folds where documents are many: so all members take less than eight times one LightGBM
 training of 300 trees."""
@@ -125,7 +125,7 @@ def make_plan(
             remarks.append(f"{speaking} queries have more than one grade, so that there are {speaking} folds")
         count = speaking
     rounds = _MOST_TREES // max(count, 1) if many else round(_ROUNDS / step)
-    pace = Pace(step, rounds, round(_PATIENCE / step), _WIDE if many else None)
+    pace = Pace(step, rounds, round((_LESS_PATIENCE if many else _PATIENCE) / step), _WIDE if many else None)
     seconds = None if isinstance(budget, str) else float(budget)
     repeats = {"fast": 1, "best": 3}[budget] if isinstance(budget, str) else _MOST_REPEATS
     listed = tuple(Job(name, repeat) for repeat in range(repeats) for name in chosen)
