@@ -106,7 +106,7 @@ def test_many_documents_have_long_steps_wide_bins_and_counted_trees(data, monkey
     few = make_plan("fast", None, None, None, data).pace
     monkeypatch.setattr(plan, "_MANY_ROWS", data.n_rows)
     many, fewer_folds = (make_plan("fast", folds, None, None, data).pace for folds in (None, 3))
-    assert (many.step, many.bins, few.bins) == (0.1, 63, None)
+    assert (many.step, many.bins, few.bins) == (0.1, 63, 255)
     assert many.rounds * 5 <= plan._MOST_TREES < (many.rounds + 1) * 5
     assert fewer_folds.rounds > many.rounds
     assert make_plan("best", None, None, None, data).pace == few

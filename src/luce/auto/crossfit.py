@@ -124,7 +124,7 @@ def tree_scorer(member: Member, pace: Pace, data: Groups) -> TreesScorer:
         bagging_fraction=_ROWS if member.loss is not None else 1.0,
         objective=member.objective,
         categorical=sorted(known) or None,
-        **({} if pace.bins is None else {"max_bin": pace.bins}),
+        max_bin=pace.bins,
     )
 
 
@@ -189,8 +189,8 @@ class Pace:
     step: float
     rounds: int
     patience: int
-    bins: int | None = None
-    """Of a feature at most; None: as many as the scorer takes by itself."""
+    bins: int = 255
+    """Of a feature at most."""
 
     @property
     def stride(self) -> int:

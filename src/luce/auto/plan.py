@@ -24,8 +24,8 @@ _PATIENCE, _LESS_PATIENCE, _ROUNDS = 3.0, 2.0, 50.0
 _MOST_TREES = 665
 """Of a member in all its folds where documents are many: so all members take less than eight times one LightGBM
 training of 300 trees."""
-_WIDE = 63
-"""Bins of a feature where documents are many."""
+_FINE_BINS, _WIDE_BINS = 255, 63
+"""Of a feature at most, and where documents are many."""
 _MOST_REPEATS = 100
 
 
@@ -125,7 +125,7 @@ def make_plan(
             remarks.append(f"{speaking} queries have more than one grade, so that there are {speaking} folds")
         count = speaking
     rounds = _MOST_TREES // max(count, 1) if many else round(_ROUNDS / step)
-    pace = Pace(step, rounds, round((_LESS_PATIENCE if many else _PATIENCE) / step), _WIDE if many else None)
+    pace = Pace(step, rounds, round((_LESS_PATIENCE if many else _PATIENCE) / step), _WIDE_BINS if many else _FINE_BINS)
     seconds = None if isinstance(budget, str) else float(budget)
     repeats = {"fast": 1, "best": 3}[budget] if isinstance(budget, str) else _MOST_REPEATS
     listed = tuple(Job(name, repeat) for repeat in range(repeats) for name in chosen)
