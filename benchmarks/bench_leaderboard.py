@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
-from harness import Line, best_cpu, best_of
+from harness import Line, best_cpu, best_of, duel
 
 from luce.aggregate import leaderboard, score_board, simulate_battles
 from luce.aggregate.board.battles import find_columns, read_battles
@@ -34,26 +33,25 @@ def run() -> list[Line]:
     return [*lines, *_categories(frame), *_scores(), _page()]
 
 
-def _versus(what: str, ours: float, peer: str, theirs: Callable[[], float] | None, factor: float) -> list[Line]:
-    goal = f"at least {factor:g} times faster than {peer}"
+def _versus(
+    what: str, ours: Callable[[], object], peer: str, theirs: Callable[[], object] | None, factor: float = 1.0
+) -> list[Line]:
+    """Both warm, and as often."""
     if theirs is None:
         print(f"  ({peer} is not installed; left out)")
         return []
-    other = theirs()
-    return [Line(what, ours, "s", peer, other, goal, other / ours >= factor)]
+    own, other = duel(ours, theirs)
+    goal = "faster" if factor == 1 else f"at least {factor:g} times faster"
+    return [Line(what, own, "s", peer, other, goal, other / own >= factor)]
 
 
 def _from_names(frame: pd.DataFrame) -> list[Line]:
-    ours = best_of(lambda: leaderboard(frame, model="davidson"))
+    def ours() -> object:
+        return leaderboard(frame, model="davidson")
+
     what = "a million battles, names to strengths with intervals"
-    lines = _versus(what, ours, "FastChat's recipe", lambda: _once(lambda: logistic_recipe(frame)), 4)
-    return lines + _versus(what, ours, "evalica", _evalica(frame), 8)
-
-
-def _once(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
+    lines = _versus(what, ours, "FastChat's recipe, without intervals", lambda: logistic_recipe(frame))
+    return lines + _versus(what, ours, "evalica, without intervals", _evalica(frame))
 
 
 def logistic_recipe(frame: pd.DataFrame) -> pd.Series:
@@ -83,7 +81,7 @@ def logistic_recipe(frame: pd.DataFrame) -> pd.Series:
     return pd.Series(400.0 * model.coef_[0] + 1000.0, index=players)
 
 
-def _evalica(frame: pd.DataFrame) -> Callable[[], float] | None:
+def _evalica(frame: pd.DataFrame) -> Callable[[], object] | None:
     if find_spec("evalica") is None:
         return None
     import evalica
@@ -93,7 +91,7 @@ def _evalica(frame: pd.DataFrame) -> Callable[[], float] | None:
     def whole() -> object:
         return evalica.bradley_terry(frame["a"], frame["b"], frame["outcome"].map(winners))
 
-    return lambda: _once(whole)
+    return whole
 
 
 def _solver(frame: pd.DataFrame) -> Line:
@@ -106,30 +104,31 @@ def _solver(frame: pd.DataFrame) -> Line:
 
 
 def _bootstrap(frame: pd.DataFrame) -> list[Line]:
-    plain = best_of(lambda: leaderboard(frame, model="davidson"), repeats=2)
-    ours = best_of(lambda: leaderboard(frame, model="davidson", bootstrap=100), repeats=1) - plain
-
-    def theirs() -> float:
-        # Two of the hundred refits of the recipe, each on resampled rows.
-        def refit(seed: int) -> None:
-            logistic_recipe(frame.sample(frac=1.0, replace=True, random_state=seed))
-
-        return 50 * (_once(lambda: refit(1)) + _once(lambda: refit(2)))
-
-    return _versus("100 bootstrap refits", ours, "FastChat's recipe", theirs, 20)
+    """A refit, of which ours are a hundred less the board itself, and the peer's one on resampled rows."""
+    ours, theirs = duel(
+        lambda: leaderboard(frame, model="davidson", bootstrap=100),
+        lambda: logistic_recipe(frame.sample(frac=1.0, replace=True, random_state=1)),
+    )
+    ours = (ours - best_of(lambda: leaderboard(frame, model="davidson"))) / 100
+    goal = "at least 20 times faster"
+    return [Line("one of 100 bootstrap refits", ours, "s", "FastChat's recipe", theirs, goal, theirs >= 20 * ours)]
 
 
 def _covariates(frame: pd.DataFrame) -> list[Line]:
     rng = np.random.default_rng(1)
     names = [f"style{i}" for i in range(4)]
     wide = frame.assign(**{name: rng.normal(size=len(frame)) for name in names})
-    ours = best_of(lambda: leaderboard(wide, model="davidson", covariates=names), repeats=2)
-    if find_spec("arena_rank") is None:
-        return _versus("", ours, "arena-rank", None, 5)
-    return _versus("a million battles with 4 covariates", ours, "arena-rank", lambda: _arena_rank(wide, names), 5)
+    theirs = None if find_spec("arena_rank") is None else _arena_rank(wide, names)
+    return _versus(
+        "a million battles with 4 covariates",
+        lambda: leaderboard(wide, model="davidson", covariates=names),
+        "arena-rank",
+        theirs,
+        5,
+    )
 
 
-def _arena_rank(frame: pd.DataFrame, names: list[str]) -> float:
+def _arena_rank(frame: pd.DataFrame, names: list[str]) -> Callable[[], object]:
     from arena_rank.models.contextual_bradley_terry import ContextualBradleyTerry
     from arena_rank.utils.data_utils import ContextualPairDataset
 
@@ -141,8 +140,7 @@ def _arena_rank(frame: pd.DataFrame, names: list[str]) -> float:
         model = ContextualBradleyTerry(n_competitors=len(data.competitors), n_features=len(names))
         model.compute_ratings_and_cis(data)
 
-    fit()
-    return _once(fit)
+    return fit
 
 
 def _categories(frame: pd.DataFrame) -> list[Line]:
@@ -157,14 +155,10 @@ def _categories(frame: pd.DataFrame) -> list[Line]:
             what, ours, "s", "one plain board", plain, "at most 1.1 s of processor time, five times 0.22 s", ours <= 1.1
         )
     ]
-    if find_spec("evalica") is None:
-        return [*lines, *_versus("", ours, "evalica", None, 2)]
-
-    def theirs() -> float:
-        parts = [_evalica(part) for _, part in wide.groupby("kind")]
-        return best_cpu(lambda: [fit() for fit in parts if fit is not None], 1, warm_up=False)
-
-    return [*lines, *_versus(what, ours, "evalica, one fit a category without errors", theirs, 1)]
+    parts = [_evalica(part) for _, part in wide.groupby("kind")]
+    theirs = None if find_spec("evalica") is None else lambda: [fit() for fit in parts if fit is not None]
+    peer = "evalica, one fit a category without errors"
+    return [*lines, *_versus(what, lambda: leaderboard(wide, model="davidson", by="kind"), peer, theirs)]
 
 
 def _scores() -> list[Line]:
@@ -207,12 +201,11 @@ def _plackett_luce() -> list[Line]:
             "place": np.tile(np.arange(1, 11), 5000),
         }
     )
-    ours = best_of(lambda: leaderboard(frame, model="plackett_luce"))
-    if find_spec("choix") is None:
-        return _versus("", ours, "choix", None, 10)
-    import choix
+    lists, theirs = [tuple(map(int, order)) for order in orders], None
+    if find_spec("choix") is not None:
+        import choix
 
-    lists = [tuple(map(int, order)) for order in orders]
-    return _versus(
-        "Plackett-Luce, 5,000 x 10", ours, "choix", lambda: _once(lambda: choix.ilsr_rankings(10, lists)), 10
-    )
+        def theirs() -> object:
+            return choix.ilsr_rankings(10, lists)
+
+    return _versus("Plackett-Luce, 5,000 x 10", lambda: leaderboard(frame, model="plackett_luce"), "choix", theirs, 10)

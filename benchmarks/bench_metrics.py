@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from harness import Line, best_of, exponent
+from harness import Line, best_of, duel, exponent
 
 import luce
 
@@ -55,9 +55,9 @@ def against_ranx(data: luce.Groups, scores: np.ndarray, every: float, shared: fl
         def from_arrays() -> Any:
             return ranx.evaluate(*build(), list(SHARED.values()))
 
-        whole = best_of(from_arrays, repeats=1)
+        whole = best_of(from_arrays, repeats=2)
         qrels, run = build()
-        ready = best_of(lambda: ranx.evaluate(qrels, run, list(SHARED.values())), repeats=3)
+        ready = best_of(lambda: ranx.evaluate(qrels, run, list(SHARED.values())), repeats=5)
     what = f"{QUERIES:,} x {DOCUMENTS}"
     goal = "at least 5 times faster"
     return [
@@ -94,8 +94,11 @@ def against_sklearn(data: luce.Groups, scores: np.ndarray) -> list[Line]:
     labels, table = data.y.reshape(-1, DOCUMENTS), scores.reshape(-1, DOCUMENTS)
     lines = []
     for what, ignore_ties in (("with ties averaged", False), ("with ties ignored", True)):
-        theirs = best_of(lambda flag=ignore_ties: ndcg_score(labels, table, k=10, ignore_ties=flag), repeats=2)  # type: ignore[misc]
-        ours = best_of(lambda: luce.evaluate(scores, data, "ndcg@10", preset="sklearn").means)
+        ours, theirs = duel(
+            lambda: luce.evaluate(scores, data, "ndcg@10", preset="sklearn").means,
+            lambda flag=ignore_ties: ndcg_score(labels, table, k=10, ignore_ties=flag),  # type: ignore[misc]
+            repeats=5,
+        )
         lines.append(
             Line(f"NDCG@10 alone, {what}", ours, peer="scikit-learn", theirs=theirs, goal="faster", met=theirs > ours)
         )

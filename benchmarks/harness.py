@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -30,13 +31,20 @@ class Line:
         return {**asdict(self), "ratio": self.ratio}
 
 
+def cpu_seconds() -> float:
+    """Processor time of this process, all its threads, and the processes it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
 def best_of(
     function: Callable[[], Any],
     repeats: int = 3,
     warm_up: bool = True,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = cpu_seconds,
 ) -> float:
-    """The least wall time of several calls, after one that compiles and fills caches; or the time of another clock."""
+    """The least processor time of several calls, after one that compiles and fills caches: what it costs, whoever else
+    is at work. Another clock measures something else."""
     if warm_up:
         function()
     times = []
@@ -48,9 +56,14 @@ def best_of(
     return min(times)
 
 
-def best_cpu(function: Callable[[], Any], repeats: int = 3, warm_up: bool = True) -> float:
-    """The least processor time of several calls: what it costs, whoever else is at work."""
-    return best_of(function, repeats, warm_up, time.process_time)
+best_cpu = best_of
+
+
+def duel(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int = 3) -> tuple[float, float]:
+    """The least processor time of each: both warm, as often, and in turn, so that the machine hits both alike."""
+    ours(), theirs()
+    pairs = [tuple(best_of(side, 1, warm_up=False) for side in (ours, theirs)) for _ in range(repeats)]
+    return min(own for own, _ in pairs), min(other for _, other in pairs)
 
 
 def exponent(sizes: list[int], times: list[float]) -> float:

@@ -2,6 +2,7 @@
 
 Every method gets the same training queries. Those that stop early hold out the same fifth of them; auto needs none.
 Trees have 15 leaves (or depth 4), a step of 0.05 and at most 500 rounds, and stop after 60 without a better NDCG@10.
+A peer that is refitted is fitted again on all training queries with the rounds that were best on those held out.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import luce
+from luce.auto.weights import spread
 from luce.data.groups import Groups
 from luce.experiments.folds import hold_out
 
@@ -52,7 +54,7 @@ def _tuned(name: str, penalties: tuple[float, ...]) -> Callable[[Groups, int], P
     return make
 
 
-def _lightgbm(objective: str) -> Callable[[Groups, int], Predict]:
+def _lightgbm(objective: str, refit: bool = False) -> Callable[[Groups, int], Predict]:
     def make(train: Groups, seed: int) -> Predict:
         import lightgbm
 
@@ -71,12 +73,15 @@ def _lightgbm(objective: str) -> Callable[[Groups, int], Predict]:
         held = lightgbm.Dataset(valid.X, valid.y, group=valid.sizes, reference=own)
         stop = [lightgbm.early_stopping(_PATIENCE, verbose=False)]
         booster = lightgbm.train(settings, own, _ROUNDS, valid_sets=[held], callbacks=stop)
+        if refit:
+            whole = lightgbm.Dataset(train.X, train.y, group=train.sizes)
+            booster = lightgbm.train(settings, whole, max(1, booster.best_iteration))
         return lambda data: booster.predict(data.X)
 
     return make
 
 
-def _xgboost(objective: str) -> Callable[[Groups, int], Predict]:
+def _xgboost(objective: str, refit: bool = False) -> Callable[[Groups, int], Predict]:
     def make(train: Groups, seed: int) -> Predict:
         import xgboost
 
@@ -95,6 +100,8 @@ def _xgboost(objective: str) -> Callable[[Groups, int], Predict]:
             settings, own, _ROUNDS, [(held, "held")], early_stopping_rounds=_PATIENCE, verbose_eval=False
         )
         best = (0, booster.best_iteration + 1)
+        if refit:
+            booster = xgboost.train(settings, xgboost.DMatrix(train.X, train.y, group=train.sizes), best[1])
         return lambda data: booster.predict(xgboost.DMatrix(data.X), iteration_range=best)
 
     return make
@@ -129,6 +136,21 @@ def _catboost(objective: str) -> Callable[[Groups, int], Predict]:
     return make
 
 
+def _mean(*peers: Callable[[Groups, int], Predict]) -> Callable[[Groups, int], Predict]:
+    """The plain mean of their scores, each in units of its deviation within queries."""
+
+    def make(train: Groups, seed: int) -> Predict:
+        fits = [peer(train, seed) for peer in peers]
+
+        def predict(data: Groups) -> Any:
+            scores = [np.asarray(one(data), dtype=np.float64) for one in fits]
+            return sum(score / (spread(score, data) or 1.0) for score in scores)
+
+        return predict
+
+    return make
+
+
 METHODS: dict[str, Callable[[Groups, int], Predict]] = {
     "auto": _auto,
     "mart": _system("mart", **_TREES),
@@ -141,6 +163,14 @@ METHODS: dict[str, Callable[[Groups, int], Predict]] = {
     "LightGBM rmse": _lightgbm("regression"),
     "LightGBM lambdarank": _lightgbm("lambdarank"),
     "LightGBM xendcg": _lightgbm("rank_xendcg"),
+    "refitted LightGBM rmse": _lightgbm("regression", refit=True),
+    "refitted LightGBM lambdarank": _lightgbm("lambdarank", refit=True),
+    "mean of four refitted peers": _mean(
+        _lightgbm("regression", refit=True),
+        _lightgbm("lambdarank", refit=True),
+        _lightgbm("rank_xendcg", refit=True),
+        _xgboost("rank:pairwise", refit=True),
+    ),
     "XGBoost ndcg": _xgboost("rank:ndcg"),
     "XGBoost pairwise": _xgboost("rank:pairwise"),
     "CatBoost YetiRank": _catboost("YetiRank"),

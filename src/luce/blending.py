@@ -18,13 +18,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from luce.auto.crossfit import summed
 from luce.auto.weights import fit_scale, learn, spread, value_blends
 from luce.base import make_base
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.losses.base import Loss
 from luce.ranker import Ranker
-from luce.scorers.forest import Forest
 from luce.scorers.linear import FittedLinear
 from luce.scorers.trees import FittedTrees
 from luce.types import FloatArray
@@ -97,24 +97,17 @@ def can_join(model: Ranker, first: Ranker) -> bool:
 
 def joined_models(models: Sequence[Ranker], factors: FloatArray, loss: Loss | None) -> Ranker:
     """One ranker whose scores are those of the models times these factors."""
-    forests: list[tuple[Ranker, Forest]] = []
-    linear: list[tuple[Ranker, FittedLinear]] = []
-    for model, factor in zip(models, map(float, factors), strict=True):
-        scorer = model.scorer_
-        if isinstance(scorer, FittedTrees):
-            forests.append((model, scorer.forest.scaled(factor)))
-        elif isinstance(scorer, FittedLinear):
-            weighted = replace(scorer, weights=factor * scorer.weights, intercept=factor * scorer.intercept)
-            linear.append((model, weighted))
+    parts = [model.scorer_.forest if isinstance(model.scorer_, FittedTrees) else model.scorer_ for model in models]
+    forest, linear = summed(parts, factors.tolist())
+    of_trees = next((model for model in models if isinstance(model.scorer_, FittedTrees)), None)
     below = None
-    if linear:
-        weights = np.sum([scorer.weights for _, scorer in linear], axis=0)
-        intercept = float(sum(scorer.intercept for _, scorer in linear))
-        below = _fitted(linear[0][0], replace(linear[0][1], weights=weights, intercept=intercept), models[0], loss)
-    if below is not None and not forests:
+    if linear is not None:
+        of_linear = next(model for model in models if isinstance(model.scorer_, FittedLinear))
+        below = _fitted(of_linear, linear, models[0], loss)
+    if of_trees is None:
+        assert below is not None
         return below
-    trees = FittedTrees(Forest.joined([forest for _, forest in forests]), models[0].n_features_in_)
-    result = _fitted(forests[0][0], trees, models[0], loss)
+    result = _fitted(of_trees, FittedTrees(forest, models[0].n_features_in_), models[0], loss)
     result.base, result.base_ = below, make_base(below)
     return result
 

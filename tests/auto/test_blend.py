@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from dataclasses import replace
 
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 import luce
+from luce.auto import crossfit, plan
 from luce.auto.crossfit import MEMBERS, CrossFit, Member, informative, suited
-from luce.auto.plan import as_rows, tried
+from luce.auto.plan import as_rows, make_plan, tried
 from luce.data.simulate import simulate
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.export import export_model
@@ -85,11 +87,30 @@ def test_out_of_fold_scores_come_from_models_that_did_not_see_the_query(data, mo
         seed = int(np.random.default_rng([crossfit.seed, 0, list(MEMBERS).index("regression"), k]).integers(2**31))
         task = Task(data.take(~held), valid=data.take(held), metric=crossfit.metric, seed=seed)
         walk = start(MEMBERS["regression"], task, crossfit.pace, None)
-        while len(walk.curve) <= fitted.step:
+        while (len(walk.curve) - 1) * crossfit.pace.stride < fitted.step:
             walk.advance()
         forests.append(walk.path().at(fitted.step))
         np.testing.assert_allclose(fitted.scores[np.repeat(held, data.sizes)], forests[-1].score(data.take(held).X))
     np.testing.assert_allclose(fitted.model.score(data.X), np.mean([f.score(data.X) for f in forests], axis=0))
+
+
+def test_bins_that_members_share_change_nothing(data, unseen, monkeypatch):
+    members = ["regression", "luce-gains", "lambdarank"]
+    shared = auto(members=members).fit(data).predict(unseen)
+    monkeypatch.setattr(crossfit._Bins, "pop", lambda self, key, default=None: default)
+    np.testing.assert_array_equal(auto(members=members).fit(data).predict(unseen), shared)
+    assert pickle.loads(pickle.dumps(crossfit._Bins({(0, 0): lambda: None}))) == {}  # bins stay where they were made
+
+
+def test_many_documents_have_long_steps_wide_bins_and_counted_trees(data, monkeypatch):
+    few = make_plan("fast", None, None, None, data).pace
+    monkeypatch.setattr(plan, "_MANY_ROWS", data.n_rows)
+    many, fewer_folds = (make_plan("fast", folds, None, None, data).pace for folds in (None, 3))
+    assert (many.step, many.bins, few.bins) == (0.1, 63, 255)
+    assert many.rounds * 5 <= plan._MOST_TREES < (many.rounds + 1) * 5
+    assert fewer_folds.rounds > many.rounds
+    assert make_plan("best", None, None, None, data).pace == few
+    assert auto(members=["regression"]).fit(data).history_["blend"]["step"] == 0.1
 
 
 def test_what_was_carried_out_in_some_seconds_can_be_carried_out_again(data, unseen):

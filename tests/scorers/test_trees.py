@@ -37,6 +37,41 @@ def test_scores_are_those_of_lightgbm(settings):
     np.testing.assert_allclose(forest.score(X), booster.predict(X, num_threads=1), rtol=1e-6, atol=1e-12)
 
 
+def walked(forest: Forest, X: np.ndarray) -> np.ndarray:
+    """The sum of leaves by walking down, a row and a tree at a time; of nodes that compare numbers or miss NaN."""
+    found = np.zeros(len(X))
+    for t in range(forest.n_trees):
+        start = int(forest.nodes[t])
+        for row, x in enumerate(X.astype(np.float64)):
+            node = 0 if forest.nodes[t + 1] > start else -1
+            while node >= 0:
+                i = start + node
+                value, kind = x[forest.feature[i]], int(forest.kind[i])
+                left = bool(kind & 2) if np.isnan(value) and kind & 8 else np.nan_to_num(value) <= forest.threshold[i]
+                node = int(forest.left[i] if left else forest.right[i])
+            found[row] += forest.value[forest.leaves[t] - node - 1]
+    return found
+
+
+@pytest.mark.parametrize("leaves", [2, 32, 33, 64, 65])
+def test_rows_together_end_in_the_leaves_that_each_walks_to(leaves):
+    rng = np.random.default_rng(leaves)
+    X = rng.normal(size=(700, 3)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    settings = {"num_leaves": leaves, "min_data_in_leaf": 1, "verbosity": -1, "num_threads": 1}
+    y = rng.normal(size=700)
+    missing = forest_of(lightgbm.train(settings, lightgbm.Dataset(X, y), 2))
+    plain = forest_of(lightgbm.train({**settings, "use_missing": False}, lightgbm.Dataset(X, y), 2))
+    forest = Forest.joined([missing, Forest.constant(0.5), plain])
+    assert np.diff(forest.leaves).max() == leaves
+    # Rows that lie on thresholds, as near as numbers of 32 bits can be, fall on either side.
+    near = forest.threshold.astype(np.float32)
+    X[: len(near), 0] = near[:700]
+    expected = walked(forest, X)
+    np.testing.assert_array_equal(forest.score(X), expected)
+    np.testing.assert_array_equal(np.concatenate([forest.score(row[None]) for row in X[:20]]), expected[:20])
+
+
 def test_forests_join_and_cut():
     booster, X = grown()
     whole = forest_of(booster)

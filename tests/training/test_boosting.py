@@ -17,7 +17,10 @@ from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.listwise import ListNet
 from luce.ranker.parts import inner
+from luce.scorers.trees import TreesScorer
+from luce.training.boosting import Boosting
 from luce.training.derivatives import Derivatives
+from luce.training.task import Task
 
 
 @pytest.fixture(scope="module")
@@ -379,3 +382,14 @@ def test_the_profile_of_fewer_rounds_has_the_scores_of_those(parts):
     model = trees(loss="pmop", max_iter=40, early_stopping=3).fit(train, valid=valid)
     said = Profile.learn(train.X, model.predict(train), {})
     np.testing.assert_allclose(model.profile_.edges, said.edges, rtol=1e-12, atol=1e-12)
+
+
+def test_trees_that_are_read_by_strides_are_those_of_single_rounds(data):
+    task = Task(data, TreesScorer(bagging_fraction=0.7), luce.losses.get("pmop"), valid=data, seed=3)
+    often, seldom = Boosting(max_iter=12).start(task), Boosting(max_iter=12).start(task)
+    for _ in range(12):
+        often.round()
+        seldom.grow()
+    np.testing.assert_array_equal(seldom.whole().arrays()["value"], often.whole().arrays()["value"])
+    assert seldom.judged(seldom.parameters) == often.run.history.validation[-1]
+    np.testing.assert_array_equal(seldom.valid_scores, often.valid_scores)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from luce.training.run import Checkpoints
 from luce.training.task import Task
 from luce.types import FloatArray, IntArray
 
+T = TypeVar("T")
 _HIGHEST_GAIN = 10.0
 """Grades above this are no grades whose gain is 2^grade - 1."""
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 
 _LEAVES, _ROWS = 15, 0.7
+_STRIDE, _SMOOTHED = 0.25, 3
+"""Times 1/step: rounds between two looks at the held-out queries; and looks over which their mean is smoothed."""
 
 
 @dataclass(frozen=True)
@@ -112,16 +115,17 @@ def suited(names: tuple[str, ...] | None, data: Groups) -> tuple[str, ...]:
     return tuple(name for name in chosen if not MEMBERS[name].gains)
 
 
-def tree_scorer(member: Member, step: float, data: Groups) -> TreesScorer:
+def tree_scorer(member: Member, pace: Pace, data: Groups) -> TreesScorer:
     """The trees of a member: small, each on all features (half of them miss what features say together), and where luce
     draws them, on 70% of the rows."""
     known = {} if data.schema is None else data.schema.categories
     return TreesScorer(
         num_leaves=_LEAVES,
-        learning_rate=step,
+        learning_rate=pace.step,
         bagging_fraction=_ROWS if member.loss is not None else 1.0,
         objective=member.objective,
         categorical=sorted(known) or None,
+        max_bin=pace.bins,
     )
 
 
@@ -186,11 +190,13 @@ class Pace:
     step: float
     rounds: int
     patience: int
+    bins: int = 255
+    """Of a feature at most."""
 
     @property
     def stride(self) -> int:
-        """Rounds between two looks at the mean, over which it is also smoothed."""
-        return max(1, round(0.5 / self.step)) | 1
+        """Rounds between two looks at the held-out queries."""
+        return max(1, round(_STRIDE / self.step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,28 +240,6 @@ def path_of(linear: bool, arrays: Mapping[str, NDArray[Any]], n_features: int) -
     return LinearPath(**arrays) if linear else TreePath(Forest.from_arrays(arrays, n_features))
 
 
-class Walk(Protocol):
-    """A way that goes on step by step; `curve` is the metric on the held-out queries after each, 0 before the first."""
-
-    @property
-    def curve(self) -> list[float]:
-        """What every step is worth, entry 0 that of none."""
-        ...
-
-    def advance(self) -> None:
-        """One stride."""
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """True where there is no further step."""
-        ...
-
-    def path(self) -> Path:
-        """All models up to now."""
-        ...
-
-
 def start(member: Member, task: Task, pace: Pace, filling: Filling | None) -> Walk:
     """A way before its first step; the task has training queries and those that were held out of them."""
     task = replace(task, loss=member.make_loss(task.target is not None))
@@ -263,30 +247,32 @@ def start(member: Member, task: Task, pace: Pace, filling: Filling | None) -> Wa
 
 
 class TreeWalk:
-    """Boosting, a stride of rounds at a time."""
+    """Boosting, a stride of rounds at a time.
+
+    As of every way, `curve` is the metric on the held-out queries after each stride, entry 0 that of none, and `bins`
+    is what another way on the same rows can use again.
+    """
 
     def __init__(self, member: Member, task: Task, pace: Pace) -> None:
         self.pace = pace
         data = replace(task.data, y=member.labels(task.data.y))
-        own = replace(task, data=data, scorer=tree_scorer(member, pace.step, data))
+        own = replace(task, data=data, scorer=tree_scorer(member, pace, data))
         self.growth = Boosting(max_iter=pace.rounds, early_stopping=None).start(own)
 
-    @property
-    def curve(self) -> list[float]:
-        """The metric after every round."""
-        return self.growth.run.history.validation
+        self.curve = list(self.growth.run.history.validation)
+        self.bins = None if data.query_weight is not None else self.growth.boosters[0].train_set
 
     @property
     def ended(self) -> bool:
         """True where no more trees are allowed, or can be grown."""
-        return self.growth.run.iteration >= self.pace.rounds or self.growth.spent
+        return self.growth.rounds >= self.pace.rounds or self.growth.spent
 
     def advance(self) -> None:
-        """A stride of rounds."""
+        """A stride of rounds, and one look."""
         for _ in range(self.pace.stride):
-            if self.ended:
-                return
-            self.growth.round()
+            if not self.ended:
+                self.growth.grow()
+        self.curve.append(self.growth.judged(self.growth.parameters))
 
     def path(self) -> TreePath:
         """All trees."""
@@ -303,27 +289,30 @@ class LinearWalk:
         assert task.valid is not None
         self.task = replace(task, scorer=scorers.get("linear"))
         self.found: list[FittedLinear] = []
+        self.penalties = PENALTIES if task.target is None else (*PENALTIES, *_WEAKER)
         self.curve = [self.task.judged(np.zeros(task.valid.n_rows))]
+        self.bins = task.bins
 
     @property
     def ended(self) -> bool:
         """True after the weakest penalty."""
-        return len(self.found) > 0
+        return len(self.found) == len(self.penalties)
 
     def advance(self) -> None:
-        """All penalties."""
-        for l2 in PENALTIES if self.task.target is None else (*PENALTIES, *_WEAKER):
-            warm = self.found[-1] if self.found else None
-            alone = replace(self.task, valid=None, warm_start=warm)
-            fitted = training.get("lbfgs", l2=l2, max_iter=50).train(alone).scorer
-            assert isinstance(fitted, FittedLinear)
-            self.found.append(fitted)
-            self.curve.append(self.task.judged_scorer(fitted))
+        """The next penalty."""
+        alone = replace(self.task, valid=None, warm_start=self.found[-1] if self.found else None)
+        fitted = training.get("lbfgs", l2=self.penalties[len(self.found)], max_iter=50).train(alone).scorer
+        assert isinstance(fitted, FittedLinear)
+        self.found.append(fitted)
+        self.curve.append(self.task.judged_scorer(fitted))
 
     def path(self) -> LinearPath:
         """The scores of all penalties."""
         weights = np.stack([one.weights for one in self.found])
         return LinearPath(weights, np.array([one.intercept for one in self.found]), self.found[0].inverse_sd)
+
+
+Walk = TreeWalk | LinearWalk
 
 
 def smoothed_mean(curves: Sequence[Sequence[float]], weights: FloatArray, width: int) -> FloatArray:
@@ -369,6 +358,13 @@ class Fitted:
     at_limit: bool
 
 
+class _Bins(dict[tuple[int, int], Any]):
+    """The bins of every fold of a draw, while no member uses them; they stay where they were made."""
+
+    def __reduce__(self) -> Any:
+        return _Bins, ()
+
+
 @dataclass(frozen=True, eq=False)
 class CrossFit:
     """What all members share: the data, the folds, how models are judged and where they are kept."""
@@ -381,6 +377,7 @@ class CrossFit:
     filling: Filling | None
     checkpoint: FilePath | None = None
     fingerprint: dict[str, Any] | None = None
+    bins: _Bins = field(default_factory=lambda: _Bins())
 
     def fitted(self, job: Job, walked: Walked) -> Fitted:
         """The mean of the models of all folds, and out-of-fold scores."""
@@ -401,28 +398,32 @@ class CrossFit:
         member, pace, fold = MEMBERS[job.member], self.pace, self._fold(job)
         sizes = np.bincount(fold, minlength=self.folds).astype(np.float64)
         workers = 1 if self.data.X.size >= _WORTH_THREADS else min(n_threads(), self.folds)
-        width = 1 if member.linear else pace.stride
+        # Penalties are few, and a better one may come after several that are worse: all are tried.
+        width, patience = _SMOOTHED, -(-pace.patience // pace.stride)
+        if member.linear:
+            width, patience = 1, len(PENALTIES + _WEAKER)
         with ThreadPoolExecutor(workers) as pool:
             walks = list(pool.map(lambda k: self._start(job, fold == k, k, workers > 1), range(self.folds)))
             while True:
-                list(pool.map(lambda walk: _advance(walk, workers > 1), walks))
+                list(pool.map(lambda walk: _alone(workers > 1, walk.advance), walks))
                 mean = smoothed_mean([walk.curve for walk in walks], sizes, width)
                 best = int(np.argmax(mean if self.metric.greater_is_better else -mean)) + 1
                 over = all(walk.ended for walk in walks)
-                tell(1.0 if over else min(0.99, len(mean) / (best + pace.patience)))
-                if over or len(mean) - best >= pace.patience:
+                tell(1.0 if over else min(0.99, len(mean) / (best + patience)))
+                if over or len(mean) - best >= patience:
                     break
-        at_limit = not member.linear and len(mean) >= pace.rounds and len(mean) - best < width
-        return Walked([walk.path() for walk in walks], best, at_limit)
+        self.bins.update({(job.repeat, k): walk.bins for k, walk in enumerate(walks)})
+        at_limit = not member.linear and len(mean) * pace.stride >= pace.rounds and len(mean) - best < width
+        return Walked([walk.path() for walk in walks], best if member.linear else best * pace.stride, at_limit)
 
     def _start(self, job: Job, out: Any, k: int, alone: bool) -> Walk:
         number = list(MEMBERS).index(job.member)
         seed = int(np.random.default_rng([self.seed, job.repeat, number, k]).integers(2**31))
         seen, held = self.data.take(~out), self.data.take(out)
         judged = held if held.judges is None else judged_lists(held, held.judges).groups(held)
-        task = Task(seen, valid=judged, metric=self.metric, seed=seed, target=stated_target(seen))
-        with _threads(alone):
-            return start(MEMBERS[job.member], task, self.pace, self.filling)
+        bins = self.bins.pop((job.repeat, k), None)
+        task = Task(seen, valid=judged, metric=self.metric, seed=seed, target=stated_target(seen), bins=bins)
+        return _alone(alone, lambda: start(MEMBERS[job.member], task, self.pace, self.filling))
 
     def load(self, job: Job) -> Walked | None:
         """What an earlier run, ended before its time, left in the checkpoint folder."""
@@ -453,14 +454,10 @@ class CrossFit:
         return model.score(seen.X, seen.offsets)
 
 
-def _threads(alone: bool) -> AbstractContextManager[None]:
-    """`alone`: one thread, since other folds have the others."""
-    return serial() if alone else nullcontext()
-
-
-def _advance(walk: Walk, alone: bool) -> None:
-    with _threads(alone):
-        walk.advance()
+def _alone(alone: bool, work: Callable[[], T]) -> T:
+    """Do it on one thread (`alone`), since other folds have the others, or on all."""
+    with serial() if alone else nullcontext():
+        return work()
 
 
 def _of_fold(arrays: dict[str, Any], k: int) -> dict[str, Any]:

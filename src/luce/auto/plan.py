@@ -16,14 +16,17 @@ from luce.errors import LuceWarning, SettingError
 BUDGETS = ("fast", "best")
 _LARGE = 20_000_000
 """Entries of X from which on folds are fewer, and the stronger members come alone."""
-_MANY_ROWS = 20_000
-"""Documents from which on steps are longer, unless the best is asked for."""
+_MANY_ROWS = 10_000
+"""Documents from which on steps are longer, bins wider and trees counted, unless the best is asked for."""
 _STRONG = ("luce-linear", "regression", "lambdarank", "luce-gains", "luce")
 _FINE, _LONG, _LONGEST = 0.05, 0.1, 0.15
-_PATIENCE, _ROUNDS = 3.0, 50.0
-"""Times 1/step: rounds without a better metric that end a way, and rounds at the most."""
-_MOST_TREES = 200
-"""Of large data, so that all folds of all members take less than ten times one LightGBM training of 300 trees."""
+_PATIENCE, _LESS_PATIENCE, _ROUNDS = 3.0, 2.0, 50.0
+"""Times 1/step: rounds without a better metric that end a way (the less where documents are many), and the most."""
+_MOST_TREES = 665
+"""Of a member in all its folds where documents are many: so all members take less than eight times one LightGBM
+training of 300 trees."""
+_FINE_BINS, _WIDE_BINS = 255, 63
+"""Of a feature at most, and where documents are many."""
 _MOST_REPEATS = 100
 
 
@@ -142,22 +145,22 @@ def make_plan(
     chosen, remarks = suited(members, data), []
     if large and members is None and budget != "best":
         chosen = tuple(name for name in chosen if name in _STRONG)
-        remarks.append(
-            "large data: fewer members, 3 folds and at most 200 trees of long steps; budget='best' takes all"
-        )
+        remarks.append("large data: fewer members, 3 folds and few trees of long steps; budget='best' takes all")
     if data.n_features > data.n_rows:
         remarks.append(
             f"{data.n_features:,} features of {data.n_rows:,} documents can fit anything; go by what is expected of "
             "new queries"
         )
-    step = _FINE if data.n_rows < _MANY_ROWS or budget == "best" else _LONGEST if large else _LONG
+    many = (large or data.n_rows >= _MANY_ROWS) and budget != "best"
+    step = _FINE if not many else _LONGEST if large else _LONG
     count = (3 if large and budget != "best" else 5) if folds is None else folds
     speaking = len(informative(data))
     if speaking < count:
         if folds is not None and speaking > 1:
             remarks.append(f"{speaking} queries have more than one grade, so that there are {speaking} folds")
         count = speaking
-    pace = Pace(step, _MOST_TREES if step == _LONGEST else round(_ROUNDS / step), round(_PATIENCE / step))
+    rounds = _MOST_TREES // max(count, 1) if many else round(_ROUNDS / step)
+    pace = Pace(step, rounds, round((_LESS_PATIENCE if many else _PATIENCE) / step), _WIDE_BINS if many else _FINE_BINS)
     seconds = None if isinstance(budget, str) else float(budget)
     repeats = {"fast": 1, "best": 3}[budget] if isinstance(budget, str) else _MOST_REPEATS
     listed = tuple(Job(name, repeat) for repeat in range(repeats) for name in chosen)

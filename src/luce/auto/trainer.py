@@ -192,7 +192,7 @@ class _Work:
             "data": data_digest(self.data) + ("" if self.data.stated is None else digest_of(self.data.stated)),
             "folds": self.plan.folds,
             "metric": self.task.metric.name,
-            "pace": [pace.step, pace.rounds, pace.patience],
+            "pace": [pace.step, pace.rounds, pace.patience, pace.bins],
             "seed": self.task.seed,
         }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,12 @@ CATEGORICAL, DEFAULT_LEFT, MISSING_ZERO, MISSING_NAN = 1, 2, 4, 8
 _ALL_BITS = CATEGORICAL | DEFAULT_LEFT | MISSING_ZERO | MISSING_NAN
 _ZERO = float(np.float32(1e-35))
 """What LightGBM takes for zero."""
-_BLOCK_ROWS = 4096
+_BLOCK_ROWS, _LANES = 4096, 512
+"""Rows that a thread takes at once, and rows that go through a tree together."""
+_FEW_ROWS = 16
+"""Rows below which each walks down the trees by itself."""
+_HASHES = {np.uint32: (0x077CB531, 27), np.uint64: (0x03F79D71B4CB0A89, 58)}
+"""By which a number that is a power of 2 finds its exponent: a factor whose high bits all differ (de Bruijn)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,14 +141,47 @@ class Forest:
 
     def add_scores(self, X: NDArray[np.float32], scores: FloatArray) -> None:
         """Add the leaves of every row to `scores`, one tree after the other, on threads over blocks of rows."""
-        arrays = tuple(getattr(self, name) for name in _DTYPES if name not in ("gain", "left", "right", "count"))
-        children = np.stack([self.right, self.left], axis=1)
-        plain = not np.any(self.kind & (CATEGORICAL | MISSING_ZERO | MISSING_NAN))
+        masked = self._masked if len(X) >= _FEW_ROWS and X.dtype == np.float32 else None
 
         def block(_: int, rows: Chunk) -> None:
-            _add(X[rows[0] : rows[1]], scores[rows[0] : rows[1]], plain, children, *arrays)
+            own = X[rows[0] : rows[1]], scores[rows[0] : rows[1]]
+            if masked is None:
+                _walk(*own, *self._children, *(getattr(self, name) for name in _WALKED))
+            else:
+                _add(*own, *masked, *(getattr(self, name) for name in _MASKED))
 
         map_chunks(block, [(a, min(a + _BLOCK_ROWS, len(X))) for a in range(0, len(X), _BLOCK_ROWS)])
+
+    @cached_property
+    def _children(self) -> tuple[bool, NDArray[np.int32]]:
+        """Whether nodes only compare numbers, and their children, the right one first."""
+        plain = not np.any(self.kind & (CATEGORICAL | MISSING_ZERO | MISSING_NAN))
+        return plain, np.stack([self.right, self.left], axis=1)
+
+    @cached_property
+    def _masked(self) -> tuple[Any, ...] | None:
+        """What `_add` reads beside the nodes; None where a tree has more than 64 leaves.
+
+        Leaves are numbered from left to right, a bit each. A node that sends a row to the right strikes out the leaves
+        below its left child, and the lowest bit that is left when all nodes were asked, in any order, is the leaf of
+        the row. No node waits for another, so that many rows are compared by one instruction.
+        """
+        most = int(np.diff(self.leaves).max(initial=1))
+        if most > 64:
+            return None
+        kind: Any = np.uint32 if most <= 32 else np.uint64
+        factor, shift = map(kind, _HASHES[kind])
+        exponents = np.zeros(64, np.int64)
+        with np.errstate(over="ignore"):
+            powers = np.left_shift(kind(1), np.arange(8 * kind(0).itemsize, dtype=kind))
+            exponents[np.right_shift(powers * factor, shift).astype(np.int64)] = np.arange(len(powers))
+            single = self.threshold.astype(np.float32)
+        # A number of 32 bits is at most the threshold where it is at most the next such number below it.
+        single = np.where(single > self.threshold, np.nextafter(single, np.float32(-np.inf)), single)
+        used, column = np.unique(self.feature, return_inverse=True)
+        masks, values = np.empty(len(self.left), dtype=kind), self.value.copy()
+        _strike_out(self.nodes, self.leaves, self.left, self.right, self.value, masks, values)
+        return used, column.astype(np.int64), single, masks, values, exponents, factor, shift
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, for a file."""
@@ -164,6 +203,8 @@ class Forest:
 
 
 _DTYPES: dict[str, Any] = {each.name: each.metadata["dtype"] for each in fields(Forest)}
+_WALKED = ("nodes", "leaves", "feature", "threshold", "kind", "value", "sets", "bits")
+_MASKED = ("nodes", "leaves", "threshold", "kind", "sets", "bits")
 
 
 def _is_boundary(name: str) -> bool:
@@ -281,7 +322,60 @@ def _counts(given: IntArray, leaves: int) -> IntArray:
 
 
 @kernel
-def _add(X, scores, plain, children, nodes, leaves, feature, threshold, kind, value, sets, bits):  # type: ignore[no-untyped-def]
+def _strike_out(nodes, leaves, left, right, value, masks, values):  # type: ignore[no-untyped-def]
+    """The leaves that each node leaves to a row that it sends to the right, and values of leaves from left to right."""
+    below, first = np.empty(len(left), np.int64), np.zeros(len(left), np.int64)
+    for t in range(len(nodes) - 1):
+        start, end, leaf = nodes[t], nodes[t + 1], leaves[t]
+        for i in range(end - 1, start - 1, -1):  # children come after their parents
+            below[i] = 0
+            for child in (left[i], right[i]):
+                below[i] += below[start + child] if child >= 0 else 1
+        for i in range(start, end):
+            n = below[start + left[i]] if left[i] >= 0 else 1
+            masks[i] = ~(((np.uint64(1) << np.uint64(n)) - np.uint64(1)) << np.uint64(first[i]))
+            for child, place in ((left[i], first[i]), (right[i], first[i] + n)):
+                if child >= 0:
+                    first[start + child] = place
+                else:
+                    values[leaf + place] = value[leaf - child - 1]
+
+
+@kernel
+def _add(  # type: ignore[no-untyped-def]
+    X, scores, used, column, single, masks, values, exponents, factor, shift, nodes, leaves, threshold, kind, sets, bits
+):
+    """Tree by tree over some hundred rows, all nodes of a tree for all of them."""
+    columns, alive = np.empty((len(used), _LANES), np.float32), np.empty(_LANES, masks.dtype)
+    full, one = masks.dtype.type(~np.uint64(0)), masks.dtype.type(1)
+    for begin in range(0, len(X), _LANES):
+        n = min(_LANES, len(X) - begin)
+        for row in range(n):
+            for j in range(len(used)):
+                columns[j, row] = X[begin + row, used[j]]
+        for t in range(len(nodes) - 1):
+            for row in range(n):
+                alive[row] = full
+            for i in range(nodes[t], nodes[t + 1]):
+                x, bound, kept, asked = columns[column[i]], single[i], masks[i], kind[i]
+                if asked & (CATEGORICAL | MISSING_ZERO):
+                    for row in range(n):
+                        if not _goes_left(np.float64(x[row]), asked, threshold[i], sets, bits):
+                            alive[row] &= kept
+                elif asked & DEFAULT_LEFT if asked & MISSING_NAN else bound >= 0.0:  # what is missing goes left
+                    for row in range(n):
+                        alive[row] &= kept if x[row] > bound else full
+                else:
+                    for row in range(n):
+                        alive[row] &= full if x[row] <= bound else kept
+            for row in range(n):
+                lowest = alive[row] & masks.dtype.type(~alive[row] + one)
+                leaf = exponents[np.int64(masks.dtype.type(lowest * factor) >> shift)]
+                scores[begin + row] += values[leaves[t] + leaf]
+
+
+@kernel
+def _walk(X, scores, plain, children, nodes, leaves, feature, threshold, kind, value, sets, bits):  # type: ignore[no-untyped-def]
     """Tree by tree over a block of rows, so that the nodes stay in cache; `plain` nodes only compare numbers."""
     for t in range(len(nodes) - 1):
         start, first_leaf = nodes[t], leaves[t] - 1

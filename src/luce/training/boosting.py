@@ -12,7 +12,7 @@ import numpy as np
 from luce.checks import heard, patience
 from luce.errors import SettingError
 from luce.losses.base import Loss
-from luce.scorers.forest import Forest, forest_of
+from luce.scorers.forest import Forest, trees_of
 from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.spec import option
 from luce.training.additive import FRUITLESS, Additive, warn_of_no_split
@@ -71,7 +71,10 @@ class Growth(Additive):
         )
         self.derivatives = None if self.loss is None else self._derivatives(self.loss)
         """None where LightGBM follows an objective of its own."""
-        self.value = 0.0
+        self.losses = [0.0] * self.scorer.members
+        """Of every member, before its last tree."""
+        self.unread: list[list[bool]] = []
+        """Of every round whose trees only the boosters have yet, which of them grew one."""
 
     def _derivatives(self, loss: Loss) -> Derivatives:
         data, target = self.data, self.task.target
@@ -93,10 +96,12 @@ class Growth(Additive):
         sizes = np.diff(self.sum.grown().nodes)
         self.fruitless = (len(sizes) - int(np.flatnonzero(sizes).max(initial=-1)) - 1) // self.scorer.members
         """Rounds without a split up to now, as the trees of a checkpoint tell."""
-        self.boosters, self.thread = make_boosters(self.scorer, self.data, scores), get_ident()
+        self.boosters, self.thread = make_boosters(self.scorer, self.data, scores, self.task.bins), get_ident()
+        self.rounds = self.run.iteration
 
     def state(self) -> dict[str, Any]:
         """The scores of every member, too."""
+        self._read()
         return {**super().state(), "scores": np.array([_training_scores(booster) for booster in self.boosters])}
 
     def with_loss(self, loss: Loss) -> None:
@@ -104,22 +109,32 @@ class Growth(Additive):
         assert self.derivatives is not None
         self.loss = self.derivatives.loss = loss
 
+    def judged(self, vector: FloatArray) -> float:
+        """The metric of all trees up to now."""
+        self._read()
+        return super().judged(vector)
+
     def steps(self) -> Iterator[Step]:
         """One tree of every member a round."""
         while not self.spent:
-            number, share = self.run.iteration, 1.0 / self.scorer.members
-            if self.loss is not None and self.derivatives is not None:
-                self.derivatives.loss = self.loss.reseeded(number)
-            trees, self.value = [], 0.0
-            for member, booster in enumerate(self.boosters):
-                drawn = [self.task.seed, number] + ([member] if member else [])
-                tree, value = self._grow(booster, np.random.default_rng(drawn))
-                trees.append(tree.scaled(share) if share < 1 else tree)
-                self.value += share * value
-            self._note(trees)
-            if self.scorer.reestimate and (number + 1) % self.scorer.reestimate == 0:
-                self._reestimate()
-            yield Step(self.parameters, self.value)
+            self.grow()
+            objective = self.losses if self.loss is not None else list(map(_own_objective, self.boosters))
+            yield Step(self.parameters, float(np.mean(objective)))
+
+    def grow(self) -> None:
+        """One round that nobody is told of."""
+        if self.loss is not None and self.derivatives is not None:
+            self.derivatives.loss = self.loss.reseeded(self.rounds)
+        before = [booster.current_iteration() for booster in self.boosters]
+        split = []
+        for member in range(self.scorer.members):
+            drawn = [self.task.seed, self.rounds] + ([member] if member else [])
+            split.append(self._grow(member, np.random.default_rng(drawn)))
+        self.unread.append([booster.current_iteration() > n for booster, n in zip(self.boosters, before, strict=True)])
+        self._note(any(split))
+        self.rounds += 1
+        if self.scorer.reestimate and self.rounds % self.scorer.reestimate == 0:
+            self._reestimate()
 
     def _reestimate(self) -> None:
         if self.derivatives is not None and len(self.parameters):
@@ -132,48 +147,62 @@ class Growth(Additive):
         draws = draws or (self.loss is not None and self.loss.stochastic)
         return bool(self.fruitless >= (FRUITLESS if draws else 1))
 
-    def _grow(self, booster: Any, rng: np.random.Generator) -> tuple[Forest, float]:
-        """One more tree of a member, and the loss of its scores before; a leaf of 0 where there is no split."""
+    def _grow(self, member: int, rng: np.random.Generator) -> bool:
+        """One more tree of a member; False where there is no split."""
+        booster = self.boosters[member]
         drawn = drawn_features(self.scorer, rng, self.data.n_features) if self.scorer.feature_fraction < 1 else {}
         if drawn or self.thread != get_ident():
             # How much LightGBM says is a setting of the thread, and this one need not have made the booster.
             self.thread = get_ident()
             booster.reset_parameter({"verbosity": self.scorer.engine.get("verbosity", -1), **drawn})
-        grown, value = booster.current_iteration(), 0.0
         derivatives = self.derivatives
-        if derivatives is not None:
+        if derivatives is None:
+            return not booster.update()
 
-            def directions(scores: FloatArray, _: Any) -> tuple[Any, Any]:
-                nonlocal value
-                value, grad, curvature = derivatives(scores)
-                leave_out(self.scorer, rng, grad, curvature)
-                return grad, curvature
+        def directions(scores: FloatArray, _: Any) -> tuple[Any, Any]:
+            self.losses[member], grad, curvature = derivatives(scores)
+            leave_out(self.scorer, rng, grad, curvature)
+            return grad, curvature
 
-            booster.update(fobj=directions)
-        else:
-            booster.update()
-            value = _own_objective(booster)
-        tree = forest_of(booster, grown) if booster.current_iteration() > grown else Forest.empty()
-        return (tree if len(tree.feature) else Forest.constant(0.0)), value  # trees and rounds stay in step
+        return not booster.update(fobj=directions)
 
-    def _note(self, trees: list[Forest]) -> None:
-        self.sum.trees += trees
-        if any(len(tree.feature) for tree in trees):
+    def _read(self) -> None:
+        """Take over the trees that only the boosters have, a leaf of 0 where there was no split: trees and rounds stay
+        in step. Texts of trees are long, and one of many costs less than many of one."""
+        if not self.unread:
+            return
+        share, grown = 1.0 / self.scorer.members, np.sum(self.unread, axis=0).tolist()
+        found = [
+            iter(trees_of(booster, booster.current_iteration() - n))
+            for booster, n in zip(self.boosters, grown, strict=True)
+        ]
+        new = []
+        for has_tree in self.unread:
+            trees = [next(own) if has else Forest.empty() for own, has in zip(found, has_tree, strict=True)]
+            new += [tree.scaled(share) if len(tree.feature) else Forest.constant(0.0) for tree in trees]
+        joined = Forest.joined(new)
+        self.sum.trees.append(joined)
+        self.unread = []
+        if self.valid is not None:
+            joined.add_scores(self.valid.X, self.valid_scores)
+
+    def _note(self, split: bool) -> None:
+        if split:
             self.fruitless = 0
-            if self.valid is not None:
-                Forest.joined(trees).add_scores(self.valid.X, self.valid_scores)
             return
         if self.fruitless == 0:
             least = 2 * self.scorer.least_in_leaf(self.data.n_rows)
-            warn_of_no_split(self.run.iteration + 1, f"than 2 x min_data_in_leaf = {least} documents).")
+            warn_of_no_split(self.rounds + 1, f"than 2 x min_data_in_leaf = {least} documents).")
         self.fruitless += 1
 
     def whole(self) -> Forest:
         """All trees up to now."""
+        self._read()
         return self.sum.fitted().forest
 
     def trained(self) -> Trained:
         """With the scores of the training rows, where all trees are kept."""
+        self._read()
         return super().trained()._replace(scores=self._scores() if self.kept is None else None)
 
     def _scores(self) -> FloatArray:

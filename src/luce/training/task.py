@@ -50,6 +50,8 @@ class Task:
     progress: Progress | None = None
     warm_start: FittedScorer | None = None
     seed: int = 0
+    bins: Any = None
+    """What LightGBM made of the rows for an earlier training on them, which is over; None: it is made anew."""
 
     @property
     def given_loss(self) -> Loss:

@@ -320,8 +320,11 @@ def drawn_features(scorer: TreesScorer, rng: np.random.Generator, n: int) -> dic
     return {"feature_contri": [float(share) for share in kept]}
 
 
-def make_boosters(scorer: TreesScorer, data: Groups, start: FloatArray | None) -> list[Any]:
-    """A LightGBM booster a member, without a tree yet; all read the same bins of the features."""
+def make_boosters(scorer: TreesScorer, data: Groups, start: FloatArray | None, bins: Any = None) -> list[Any]:
+    """A LightGBM booster a member, without a tree yet; all read the same bins of the features.
+
+    `bins` are those of an earlier booster of these rows that grows no more, or None to make them.
+    """
     import lightgbm
 
     parameters = scorer.engine_parameters(data.n_rows, data.feature_names)
@@ -331,10 +334,10 @@ def make_boosters(scorer: TreesScorer, data: Groups, start: FloatArray | None) -
     labels = data.y if scorer.objective else np.zeros(data.n_rows, dtype=np.float32)
     weight = None if data.query_weight is None else np.repeat(data.query_weight, data.sizes)
     try:
-        dataset = lightgbm.Dataset(
+        dataset = bins or lightgbm.Dataset(
             data.X,
             label=labels,
-            group=data.sizes if scorer.objective == "lambdarank" else None,
+            group=data.sizes,
             weight=weight if scorer.objective else None,
             init_score=None if start is None else start[0],
             categorical_feature=scorer.categories(data.feature_names),
@@ -342,6 +345,8 @@ def make_boosters(scorer: TreesScorer, data: Groups, start: FloatArray | None) -
             free_raw_data=False,
         )
         dataset.construct()
+        if bins is not None:
+            dataset.set_label(labels)
         if not any(dataset.feature_num_bin(feature) for feature in range(data.n_features)):
             raise DataError(
                 f"All {data.n_features} features are 0 everywhere, which leaves trees nothing to split; "
