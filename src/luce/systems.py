@@ -26,6 +26,7 @@ _STRUCTRANK: dict[str, Any] = {
     "trainer": "projected_lbfgs",
     "trainer__radius": 40.0,
     "trainer__starts": 3,
+    "trainer__keep": "last",
     "l2": 0.0,
     "metric": "map",
     "early_stopping": None,
