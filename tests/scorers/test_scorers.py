@@ -111,7 +111,7 @@ def test_states_that_miss_an_array_are_refused(name, data):
         for bad in (None, array[..., :-1], np.where(np.arange(array.size).reshape(array.shape), array, np.nan)):
             broken = {k: v for k, v in arrays.items() if k != key} | ({} if bad is None else {key: bad})
             with pytest.raises(ModelFormatError):
-                type(fitted).from_state(settings, broken)
+                luce.scorers.fitted_class(fitted.name).from_state(settings, broken)
 
 
 def test_warm_start_on_the_same_data_is_the_same_point(name, data):
