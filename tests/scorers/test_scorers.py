@@ -132,4 +132,5 @@ def test_gaps_are_filled_by_the_model_and_refused_by_the_scorer(name, data):
 
 def test_one_document_and_one_feature(name):
     model = luce.Ranker(scorer=name).fit(np.ones((1, 1), dtype=np.float32), [1.0])
-    assert np.isfinite(model.predict(np.zeros((3, 1), dtype=np.float32))).all()
+    query = {"qid": [0, 0, 0]} if model.needs_queries else {}
+    assert np.isfinite(model.predict(np.zeros((3, 1), dtype=np.float32), **query)).all()
