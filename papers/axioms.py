@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kit import ROOT, keep, kept, write_page
+from kit import ROOT, add, kept, write_page
 
 sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "docs")]
 from drawing import Chart, line, text
@@ -152,7 +152,7 @@ def main() -> int:
     quick, store = options.quick, ROOT / "papers" / "results" / "axioms.json"
     numbers = kept(store) if options.page else measure(2 if quick else TRIALS)
     if not (quick or options.page):
-        keep(store, numbers)
+        add(store, numbers)
     page = (ROOT / "papers" / "axioms.md.in").read_text()
     for name, made in (
         ("TABLE1", table1()),

@@ -62,11 +62,11 @@ def recompute(page: str) -> dict[str, Callable[[], Any]]:
 
 
 def differences(stored: Any, found: Any, where: str = "") -> Iterator[tuple[str, str]]:
-    """Where two results differ by more than the tolerance, and how; what one of them has alone is a difference."""
+    """Where what is stored is not found again within the tolerance, and how; what is found beside it is no matter."""
     if isinstance(stored, dict) and isinstance(found, dict):
-        for key in sorted({*stored, *found} - {*TIMES}):
-            if key not in stored or key not in found:
-                yield f"{where}/{key}", "stored only" if key in stored else "found only"
+        for key in sorted({*stored} - {*TIMES}):
+            if key not in found:
+                yield f"{where}/{key}", "not found"
             else:
                 yield from differences(stored[key], found[key], f"{where}/{key}")
     elif isinstance(stored, list) and isinstance(found, list):

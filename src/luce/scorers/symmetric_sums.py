@@ -105,7 +105,8 @@ def _common_eigenvectors(h: FloatArray, rng: np.random.Generator) -> FloatArray:
     """The functions of a table whose rank is at most the number of values; none that are real, an empty array."""
     d, m = h.shape[0], h.ndim
     if m == 1:
-        return h[:, None] / np.linalg.norm(h)
+        alone: FloatArray = h[:, None] / np.linalg.norm(h)
+        return alone
     slices = []
     for _ in range(2):
         part = h
@@ -121,8 +122,9 @@ def _common_eigenvectors(h: FloatArray, rng: np.random.Generator) -> FloatArray:
     roots, vectors = np.linalg.eig(inner)
     if np.abs(roots.imag).max(initial=0.0) > 1e-8 * np.abs(roots).max(initial=1.0):
         return np.empty((d, 0))
-    functions: FloatArray = basis @ vectors.real
-    return functions / np.linalg.norm(functions, axis=0)
+    functions = basis @ vectors.real
+    result: FloatArray = functions / np.linalg.norm(functions, axis=0)
+    return result
 
 
 def _with_coefficients(
