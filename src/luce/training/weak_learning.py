@@ -45,8 +45,8 @@ class WeakLearning(Result):
 
     def sheets(self) -> list[Sheet]:
         """A line a round."""
-        rounds = range(1, len(self.edges) + 1)
-        return [Sheet("Rounds", {"round": rounds, "edge": self.edges, "risk": self.risk, "bound": self.bound}, 6)]
+        columns = {"edge": self.edges.tolist(), "risk": self.risk.tolist(), "bound": self.bound.tolist()}
+        return [Sheet("Rounds", {"round": list(range(1, len(self.edges) + 1)), **columns}, 6)]
 
 
 def weak_learning(ranker: Ranker, data: Groups) -> WeakLearning:
