@@ -13,6 +13,7 @@ import sys
 import time
 import tokenize
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +64,19 @@ def bare(text: str) -> str:
     return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
+@cache
+def _bare_file(path: Path, changed: int) -> str:
+    """That of a file, as it was when it was changed last."""
+    return bare(path.read_text())
+
+
 def code_digest(modules: Iterable[str], root: Path) -> str:
     """Of the source of modules; one that is there no more counts as empty."""
     total = hashlib.sha256()
     for name in sorted(modules):
         stem = root / Path(*name.split("."))
         found = next((path for path in (stem / "__init__.py", stem.with_suffix(".py")) if path.exists()), None)
-        total.update(f"{name}\n{'' if found is None else bare(found.read_text())}\n".encode())
+        total.update(f"{name}\n{'' if found is None else _bare_file(found, found.stat().st_mtime_ns)}\n".encode())
     return total.hexdigest()[:16]
 
 
