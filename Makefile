@@ -3,11 +3,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser lucene lint types format bench quality notebooks docs papers fuzz crash ends extras \
+.PHONY: help demo test browser lucene lint types format bench quality notebooks docs papers papers-check fuzz crash ends extras \
 	build lock licences clean
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 CHECKED := test dev docs plot track serve sign
 comma := ,
@@ -89,6 +89,9 @@ docs: $(VENV)/check.stamp ## Build the documentation into site/
 
 papers: $(VENV)/check.stamp ## Make the paper pages again from data
 	for script in papers/*.py; do $(BIN)/python $$script || exit 1; done
+
+papers-check: $(VENV)/check.stamp ## Compute the quick rows of the paper pages again and compare
+	cd papers && ../$(BIN)/python -m kit.check
 
 # MINUTES for all targets together; by coverage where atheris installs, by mutation anywhere.
 MINUTES ?= 10

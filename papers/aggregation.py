@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from kit import ROOT, add, data_folder, kept, write_page
+from kit.verdicts import Claim, above, with_verdicts
 
 from luce.aggregate.supervised import (
     BordaAggregator,
@@ -77,6 +78,41 @@ def folds(name: str) -> list[tuple[Part, Part, Part]]:
         return [tuple(read_part(DATA / name / f"Fold{k}" / f"{kind}.txt.gz") for kind in kinds) for k in range(1, 6)]  # type: ignore[misc]
     parts = [read_part(DATA / name / f"A{k}.txt.gz") for k in range(1, 6)]
     return [(join([parts[(k + i) % 5] for i in range(3)]), parts[(k + 3) % 5], parts[(k + 4) % 5]) for k in range(5)]
+
+
+CUT = ("weighted Borda", "CPS, Kendall", "CPS, Spearman")
+
+
+def cuts(name: str, times: int = 5) -> dict[str, Any]:
+    """Borda and learned rules over five cuts of the queries into five folds: average precision by query."""
+    whole = join([test for _, _, test in folds(name)])
+    spans = [slice(a, b) for a, b in zip(whole.offsets[:-1], whole.offsets[1:], strict=True)]
+    queries = {label: np.zeros(len(spans)) for label in ("Borda", *CUT)}
+
+    def taken(places: np.ndarray) -> Part:
+        parts = [
+            Part(whole.ranks[s], whole.labels[s], np.array([0, s.stop - s.start])) for s in (spans[q] for q in places)
+        ]
+        return join(parts)
+
+    for seed in range(times):
+        fifths = np.array_split(np.random.default_rng(seed).permutation(len(spans)), 5)
+        for k in range(5):
+            turned = [np.sort(fifths[(k + i) % 5]) for i in range(5)]
+            train, valid, test = taken(np.concatenate(turned[:3])), taken(turned[3]), taken(turned[4])
+            for label in queries:
+                model = BordaAggregator().fit(*train) if label == "Borda" else learned(MODELS[label], train, valid)[0]
+                queries[label][turned[4]] += query_quality(model, test) / times
+    return {"rows": {label: {"queries": {"map": values.round(5).tolist()}} for label, values in queries.items()}}
+
+
+def claims(results: dict[str, Any]) -> list[Claim]:
+    """That weights which are learned from labels are worth it."""
+    return [
+        above(f"{label} above Borda", name, "map", results.get(f"cuts/{name}", {"rows": {}})["rows"], label, "Borda")
+        for name in ("MQ2008-agg", "MQ2007-agg")
+        for label in CUT
+    ]
 
 
 def query_quality(model: Any, part: Part) -> np.ndarray:
@@ -146,7 +182,7 @@ def run(name: str, limit: int | None = None, known: dict[str, Any] | None = None
 def page(results: dict[str, Any]) -> str:
     """The page, from the results alone."""
     lines: list[str] = []
-    for name, result in results.items():
+    for name, result in ((name, found) for name, found in results.items() if "readings" in found):
         count = len(result["readings"])
         header = " | ".join(["rule", *(f"fold {k + 1}" for k in range(count)), "MAP", "gain over Borda", "p"])
         lines += [f"\n## {name}\n", f"| {header} |", "|---" * (count + 4) + "|"]
@@ -165,7 +201,7 @@ def page(results: dict[str, Any]) -> str:
             f"{there}; official BordaCount: {theirs}."
         )
     template = (ROOT / "papers" / "aggregation.md.in").read_text()
-    return template.replace("@TABLES@", "\n".join(lines) + "\n")
+    return with_verdicts(template.replace("@TABLES@", "\n".join(lines) + "\n"), claims(results), results)
 
 
 def main() -> int:
@@ -184,6 +220,8 @@ def main() -> int:
         return 0
     for name in () if options.page else ("MQ2008-agg", "MQ2007-agg"):
         add(store, {name: run(name, known=kept(store).get(name))})
+        if f"cuts/{name}" not in kept(store):
+            add(store, {f"cuts/{name}": cuts(name)})
     write_page("aggregation", page(kept(store)), ROOT)
     return 0
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kit import ROOT, keep, kept, write_page
+from kit import ROOT, add, kept, write_page
 
 sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "docs")]
 from drawing import Chart, line, text
@@ -107,7 +107,7 @@ def figure(numbers: dict[str, Any]) -> str:
         drawn += chart.axes([0.5, 0.6, 0.7, 0.8, 0.9, 1.0], [0, 0.5, 1], "weight w")
         for rule, colour in zip(RULES, COLOURS, strict=True):
             drawn.append(chart.curve(numbers["weights"], found["rates"][rule], colour, width=1.5))
-            at = found["exact"][rule]
+            at = numbers["exact"][first][rule]
             drawn.append(chart.curve([at, at], [0.0, 1.0], colour, dashed=True, width=0.7))
     for place, (rule, colour) in enumerate(zip(RULES, COLOURS, strict=True)):
         x = 60 + 118 * place
@@ -119,7 +119,7 @@ def figure(numbers: dict[str, Any]) -> str:
 def weights_table(numbers: dict[str, Any]) -> str:
     lines = [f"| centres | {' | '.join(RULES)} |", "|---" * (len(RULES) + 1) + "|"]
     for first, second in EXPERIMENTS:
-        exact = numbers[first]["exact"]
+        exact = numbers["exact"][first]
         lines.append(f"| {first}, {second} | {' | '.join(three(exact[rule]) for rule in RULES)} |")
     return "\n".join(lines)
 
@@ -135,11 +135,13 @@ def measure(trials: int) -> dict[str, Any]:
     }
     for first, second in EXPERIMENTS:
         rates = success_rates(first, second, WEIGHTS, trials, np.random.default_rng(SEED))
-        numbers[first] = {
-            "rates": {rule: np.round(rates[k], 4).tolist() for k, rule in enumerate(RULES)},
-            "exact": {rule: overtaking_weight(rule, first, second) for rule in RULES},
-        }
-    return numbers
+        numbers[first] = {"rates": {rule: np.round(rates[k], 4).tolist() for k, rule in enumerate(RULES)}}
+    return numbers | {"exact": exact_weights()}
+
+
+def exact_weights() -> dict[str, dict[str, float]]:
+    """The weights at which A overtakes B in the population, which are not sampled."""
+    return {first: {rule: overtaking_weight(rule, first, second) for rule in RULES} for first, second in EXPERIMENTS}
 
 
 def main() -> int:
@@ -150,7 +152,7 @@ def main() -> int:
     quick, store = options.quick, ROOT / "papers" / "results" / "axioms.json"
     numbers = kept(store) if options.page else measure(2 if quick else TRIALS)
     if not (quick or options.page):
-        keep(store, numbers)
+        add(store, numbers)
     page = (ROOT / "papers" / "axioms.md.in").read_text()
     for name, made in (
         ("TABLE1", table1()),

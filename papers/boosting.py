@@ -22,6 +22,7 @@ import numpy as np
 from kit import ROOT, add, data_folder, kept, write_page
 from kit.crossfit import folds_of
 from kit.curves import Lines, curves
+from kit.verdicts import Claim, emphasised, paired, with_verdicts
 
 import luce
 from luce.metrics.significance import randomisation_test
@@ -87,6 +88,9 @@ def betas() -> Rows:
     unit = {"scorer__step": "unit"}
     found |= {f"step from 1, beta {b:g}": boosted(ENTROPY, loss__beta=b, **unit) for b in BETAS}
     plain = {**unit, "scorer__standardise": False, "loss__offset": 0.0}
+    for b in (0.01, 0.1, 1.0):
+        found[f"with an offset, beta {b:g}"] = boosted(ENTROPY, loss__beta=b, **unit, scorer__standardise=False)
+        found[f"standardised, beta {b:g}"] = boosted(ENTROPY, loss__beta=b, **unit, loss__offset=0.0)
     return found | {f"the chapter's form, beta {b:g}": boosted(ENTROPY, loss__beta=b, **plain) for b in BETAS}
 
 
@@ -202,7 +206,9 @@ def summary(values: Mapping[str, Any], notes: dict[str, Any], label: str, agains
     if label != against:
         own, other = (np.concatenate(values[row]["ndcg@10"]) for row in (label, against))
         p = randomisation_test(own, other, rng=SEED).p_value
-    return {"means": means, "p": p, **notes, "validation": np.mean(notes["validation"], axis=0).tolist()}
+    queries = {"ndcg@10": np.concatenate(values[label]["ndcg@10"]).round(5).tolist()}
+    averaged = np.mean(notes["validation"], axis=0).tolist()
+    return {"means": means, "p": p, **notes, "validation": averaged, "queries": queries}
 
 
 def page(numbers: dict[str, Any]) -> str:
@@ -212,11 +218,40 @@ def page(numbers: dict[str, Any]) -> str:
         text = text.replace(f"@{part.upper()}@", "\n".join(tables))
     chosen = [row for name in SETS for row in alphas(name, numbers.get(f"{name}/surrogates", {"rows": {}}))]
     text = text.replace("@ALPHAS@", "\n".join(["| set | | weights by fold |", "|---|---|---|", *chosen]))
-    return (
-        text.replace("@ROUNDS@", str(ROUNDS["max_iter"]))
-        .replace("@EVALUATIONS@", str(EVALUATIONS))
-        .replace("@SEARCHED@", str(SEARCHED))
-    )
+    for mark, value in (("ROUNDS", ROUNDS["max_iter"]), ("EVALUATIONS", EVALUATIONS), ("SEARCHED", SEARCHED)):
+        text = text.replace(f"@{mark}@", str(value))
+    return with_verdicts(text, claims(numbers), numbers)
+
+
+def claims(numbers: dict[str, Any]) -> list[Claim]:
+    """What the chapter says of its surrogate, and what this page adds; on the folds of LETOR, one cut."""
+    learnt, found = AGAINST["surrogates"], []
+    for name in SETS:
+        pairs = [("surrogates", learnt, label) for label in LOSSES.values()]
+        pairs += [
+            ("lists", f"{LOSSES[loss]}, ranks (Borda)", f"{LOSSES[loss]}, features")
+            for loss in (ENTROPY, "ndcg_square")
+        ]
+        pairs += [("retargeting", "linear, monotone retargeting", "linear, grades as numbers")]
+        for part, upper, lower in pairs:
+            rows = numbers.get(f"{name}/{part}", {"rows": {}})["rows"]
+            if upper in rows and lower in rows:
+                found.append(one_cut(f"{upper} above {lower}", name, rows[upper], rows[lower]))
+        if f"{name}/surrogates" in numbers:
+            said = "learnt surrogate above ListNet"
+            rows = {**numbers[f"{name}/surrogates"]["rows"], **numbers.get(f"{name}/rivals", {"rows": {}})["rows"]}
+            found.append(one_cut(said, name, rows[learnt], rows["ListNet, linear"]))
+    return found
+
+
+def one_cut(said: str, name: str, upper: Mapping[str, Any], lower: Mapping[str, Any]) -> Claim:
+    """By the values of queries where they were kept, else by the means and the p-value, if it is that of the two."""
+    if "queries" in upper and "queries" in lower:
+        pair = (row["queries"]["ndcg@10"] for row in (upper, lower))
+        return paired(said, name, "ndcg@10", *pair, rests_on="one cut")
+    gap = upper["means"]["ndcg@10"] - lower["means"]["ndcg@10"]
+    p = upper["p"] if lower["p"] is None else lower["p"] if upper["p"] is None else None
+    return Claim(said, name, "ndcg@10", gap, p, rests_on="one cut", remark="" if p is not None else "one cut, no test")
 
 
 def pictures(numbers: dict[str, Any]) -> dict[str, str]:
@@ -265,11 +300,15 @@ def write_pictures(numbers: dict[str, Any], folder: Path) -> None:
 
 def table(name: str, found: dict[str, Any]) -> str:
     rows = found["rows"]
-    best = {metric: max(r["means"][metric] for r in rows.values()) for metric in METRICS}
+    tests = {(label, "ndcg@10"): row["p"] for label, row in rows.items() if row["p"] is not None}
+    against = next((label for label, row in rows.items() if row["p"] is None), "")
+    best = emphasised(tests, {label: {"ndcg@10": row["means"]["ndcg@10"]} for label, row in rows.items()}, against)
     heads = " | ".join(f"@{k}" for k in PLACES)
     lines = [f"**{name}**", "", f"| | valid @10 | {heads} | rounds kept |", "|---" * (len(METRICS) + 3) + "|"]
     for label, row in rows.items():
-        cells = [bold(number(row["means"][m]), row["means"][m] == best[m]) for m in METRICS]
+        untrained = not any(row["rounds"])
+        cells = [bold(number(row["means"][m]), (label, m) in best and not untrained) for m in METRICS]
+        label += " (untrained: the order of the file)" if untrained else ""
         cells[-1] += " *" if row["p"] is not None and row["p"] < 0.05 else ""
         rounds = ", ".join(map(str, row["rounds"]))
         lines.append(f"| {label} | {number(row['validation'][-1])} | {' | '.join(cells)} | {rounds} |")

@@ -44,10 +44,10 @@ SHAPES = [
     {"scorer__num_leaves": 10, "scorer__min_data_in_leaf": 20},
     {"scorer__num_leaves": 5, "scorer__min_data_in_leaf": 50},
 ]
-RANGES = {"newton": (0.05, 0.2), "pairs": (0.1, 0.5), "risk": (0.0005, 0.0025)}
-"""The steps from which validation chooses; a leaf of "risk" is a sum over pairs where that of "pairs" is a mean."""
+RANGES = {"newton": (0.05, 0.2), "pairs": (0.1, 0.5), "risk": (0.0005, 0.0025), "documents": (0.0005, 0.0025)}
+"""The steps from which validation chooses; leaves of "risk" and "documents" are sums over pairs, "pairs" means."""
 FEW: dict[str, Any] = {"max_iter": 200, "early_stopping": 30}
-STEP = {"newton": 0.1, "pairs": 0.1, "risk": 0.0005}
+STEP = {"newton": 0.1, "pairs": 0.1, "risk": 0.0005, "documents": 0.0005}
 """Rounds and step of the rows of two settings, whose band is estimated."""
 EPSILONS: tuple[float | None, ...] = (None, 0.5, 1.5)
 """None is estimated anew after every ten trees."""
@@ -166,11 +166,11 @@ def two_settings(there: Sequence[str], n: int | None) -> dict[str, Callable[[], 
     again = ["OHSUMED" + AGAIN] if "OHSUMED" in there else []
     for name in (*merged, *there, *again):
         for kind in RANGES:
-            for model in TIES if kind != "risk" and name in there else TIES[:2]:
+            for model in TIES if kind in ("pairs", "newton") and name in there else TIES[:2]:
                 found[f"two/{name}/{kind}/{model}"] = partial(row, name, few(model, kind), n)
         for model in (*TREES_ALONE, *OTHERS) if name in there else ():
             found[f"two/{name}/{model}"] = partial(row, name, few(model), n)
-    for kind in ("pairs", "newton") if merged else ():
+    for kind in RANGES if merged else ():
         for cut in ("", AGAIN):
             for name, grades in GRADES.items():
                 made = few("bt-ties", kind, {"loss__tie_grades": grades})

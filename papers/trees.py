@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from kit import ROOT, add, data_folder, kept, write_page
+from kit.verdicts import Claim, paired, with_verdicts
 
 import luce
 from luce.experiments import find_folds
@@ -43,7 +44,7 @@ LABELS = {
     "lambdarank": "LightGBM lambdarank, 4 settings",
     "lambdarank-members": "LightGBM lambdarank, 3 members",
     **{f"{loss}-trees": f"{label} trees, 3 members" for loss, label in LOSSES.items()},
-    "chosen": "**the luce trees that validation chose**",
+    "chosen": "the luce trees that validation chose",
     "pmop-linear": "pmop, linear",
     "blend-trees": "blend of the three tree models",
     "blend": "blend of pmop trees, ranknet trees and linear pmop",
@@ -116,7 +117,25 @@ def means(folds: list[dict[str, Any]], model: str) -> list[float]:
 def page(template: str, numbers: dict[str, Any]) -> str:
     tables = "\n".join(set_table(name, folds_of(name, numbers)) for name in SETS if folds_of(name, numbers))
     first = folds_of("MQ2008", numbers)
-    return template.replace("@TABLES@", tables).replace("@LETOR@", letor_table(first) if first else "")
+    text = template.replace("@TABLES@", tables).replace("@LETOR@", letor_table(first) if first else "")
+    return with_verdicts(text, claims(numbers), numbers)
+
+
+def claims(numbers: dict[str, Any]) -> list[Claim]:
+    """Trees of luce above LightGBM's lambdarank; on the folds of LETOR alone, which is one cut."""
+    said = {
+        "pmop-trees": "`pmop-trees` above lambdarank",
+        "chosen": "the trees that validation chose above lambdarank",
+        "blend": "the blend with a linear model above lambdarank",
+    }
+    found = []
+    for name in SETS:
+        folds = folds_of(name, numbers)
+        for model, text in said.items() if folds else ():
+            for metric in ("ndcg@10", "map"):
+                pair = [_queries(folds, one, metric) for one in (model, "lambdarank")]
+                found.append(paired(text, name, metric, *pair, rests_on="one cut"))
+    return found
 
 
 def decimal(value: float) -> str:

@@ -18,7 +18,8 @@ def parts() -> tuple[luce.Groups, luce.Groups]:
 
 
 def forest(**settings) -> luce.Ranker:
-    return luce.model("random_forest", trainer__trees=10, random_state=0, **settings)
+    small = {"trainer__trees": 10, "trainer__min_samples_leaf": 5}
+    return luce.model("random_forest", **small, random_state=0, **settings)
 
 
 def test_scores_come_from_fits_without_their_query(parts):

@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("equations", ROOT / "docs/equations.py")
+def load(name: str = "equations") -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -21,7 +21,7 @@ def load() -> ModuleType:
     return module
 
 
-equations = load()
+equations, ledger = load(), load("ledger")
 CODE = sorted((ROOT / "src/luce").rglob("*.py"))
 PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "papers"]
 
@@ -116,3 +116,22 @@ def test_the_page_lists_every_citation():
 
 def _section(page: str, key: str) -> str:
     return page.partition(f"## [{key}]\n")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("key", equations.KEYS)
+def test_the_ledger_has_one_line_for_everything_that_is_numbered(key):
+    lines = list(ledger.lines(key))
+    items = [line.item for line in lines]
+    assert len(set(items) - {"Algorithm 1"}) == len([item for item in items if item != "Algorithm 1"])
+    numbered = {item[1:-1] for item in items if item.startswith("(")}
+    assert all(equations.exists(key, number) for number in numbered)
+    assert len(numbered) == sum(equations.LAST[key])
+    assert not set(ledger.PASSED.get(key, {})) & set(equations.EQUATIONS[key])
+    for line in lines:
+        assert line.state in (ledger.WORKS, ledger.FAILS, ledger.NO_DATA, ledger.OUT)
+        assert line.words
+        assert not line.test or (ROOT / "tests" / line.test).exists(), line
+
+
+def test_the_ledger_is_the_page():
+    assert (ROOT / "docs/papers/ledger.md").read_text() == ledger.page()

@@ -118,13 +118,18 @@ def counted(rows: Mapping[str, Any]) -> str:
 
 
 def repeated(
-    cuts: Sequence[Sequence[Fold]], rows: Mapping[str, Entry], metrics: Sequence[str], against: str, seed: int = 0
+    cuts: Sequence[Sequence[Fold]],
+    rows: Mapping[str, Entry],
+    metrics: Sequence[str],
+    against: str,
+    seed: int = 0,
+    tune_on: str = "ndcg@10",
 ) -> dict[str, Any]:
     """The same over several cuts of one set into folds: a query counts by its mean over the cuts."""
     found: dict[str, Any] = {label: {"means": {}, "p": {}, "seconds": 0.0, "chosen": []} for label in rows}
     sums: dict[str, dict[str, dict[str, float]]] = {label: {metric: {} for metric in metrics} for label in rows}
     for folds in cuts:
-        for part in judge(folds, rows, metrics, "ndcg@10", seed, found):
+        for part in judge(folds, rows, metrics, tune_on, seed, found):
             for label in rows:
                 for metric in metrics:
                     for query, value in part[label][metric].items():
@@ -134,6 +139,7 @@ def repeated(
         for metric in metrics:
             mean = sums[label][metric]
             found[label]["means"][metric] = float(np.mean(list(mean.values())))
+            found[label].setdefault("queries", {})[metric] = [round(value, 5) for value in mean.values()]
             if label != against:
                 own = np.array([sums[against][metric][query] for query in mean])
                 found[label]["p"][metric] = randomisation_test(own, np.array(list(mean.values())), rng=seed).p_value

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kit import ROOT
+from kit.verdicts import Claim, emphasised, paired, with_verdicts
 from luce.metrics.significance import randomisation_test
 
 __all__ = ["BANDED", "DEPTHS", "METRICS", "NETWORKS", "PARTS", "SEED", "SETS", "page"]
@@ -53,7 +54,24 @@ def page(numbers: dict[str, Any]) -> str:
     text = text.replace("@TABLES@", "\n".join(tables)).replace("@TRAINING@", training(numbers))
     for mark, name in (("@COMPARISONS@", SETS[0]), ("@COMPARISONS_TOO@", SETS[1])):
         text = text.replace(mark, str(len(all_rows(numbers, name)) - 1))
-    return text.replace("@GAINS@", gains(numbers)).replace("@GROWTH@", growth_table(numbers["growth"]))
+    text = text.replace("@GAINS@", gains(numbers)).replace("@GROWTH@", growth_table(numbers["growth"]))
+    return with_verdicts(text, claims(numbers), numbers)
+
+
+def claims(numbers: dict[str, Any]) -> list[Claim]:
+    """Full above disconnected, and full above luce's own base rankers, by MAP; five folds, cut once."""
+    found = []
+    for name in SETS:
+        rows = all_rows(numbers, name)
+        pairs = [(f"{LABELS[model]} above {LABELS[base]}", model, base) for _, _, model, base in DEPENDENCE]
+        pairs += [
+            (f"StructRank, full, above `{other}`", "structrank", other)
+            for other in numbers.get(f"{name}/field", {}).get("rows", {})
+        ]
+        for text, model, base in pairs:
+            if model in rows and base in rows:
+                found.append(paired(text, name, "map", rows[model]["map"], rows[base]["map"], rests_on="one cut"))
+    return found
 
 
 def training(numbers: dict[str, Any]) -> str:
@@ -113,13 +131,16 @@ def all_rows(numbers: dict[str, Any], name: str) -> dict[str, Any]:
 def table(rows: dict[str, Any], published_rows: dict[str, dict[str, float]]) -> list[str]:
     heads = [metric.upper().replace("P@", "P@") for metric in SHOWN]
     lines = [f"| model | {' | '.join(heads)} | p, MAP | fit, s |", "|---" * (len(SHOWN) + 3) + "|"]
-    best = {metric: max(found["means"][metric] for found in rows.values()) for metric in SHOWN}
     reference = np.array(rows["structrank"]["map"]) if "structrank" in rows else None
+    tests = {
+        (model, "map"): randomisation_test(reference, np.array(found["map"]), rng=SEED).p_value
+        for model, found in rows.items()
+        if reference is not None and model != "structrank"
+    }
+    bold = emphasised(tests, {model: {"map": found["means"]["map"]} for model, found in rows.items()}, "structrank")
     for model, found in rows.items():
-        p = ""
-        if reference is not None and model != "structrank":
-            p = f"{randomisation_test(reference, np.array(found['map']), rng=SEED).p_value:.2f}".lstrip("0")
-        cells = [number(found["means"][metric], found["means"][metric] == best[metric]) for metric in SHOWN]
+        p = f"{tests[model, 'map']:.2f}".lstrip("0") if (model, "map") in tests else ""
+        cells = [number(found["means"][metric], (model, metric) in bold) for metric in SHOWN]
         lines.append(f"| {LABELS.get(model, model)} | {' | '.join(cells)} | {p} | {found['seconds']:.1f} |")
     for label, means in published_rows.items():
         cells = [number(means[metric]) if metric in means else "" for metric in SHOWN]

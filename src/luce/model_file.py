@@ -224,7 +224,7 @@ def _restore(settings: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -
         raise ModelFormatError(f"The model has unknown settings {sorted(unknown)}.")
     ranker = Ranker(**{part: _made(part, given.get(part)) for part in PARTS}, **options)
     ranker.parts_ = ranker.parts()
-    ranker._unsaid_patience = ranker.parts_.settings("trainer").get("early_stopping")
+    ranker._unsaid = ranker.parts_.settings("trainer")
     fitted = scorers.fitted_class(_typed(scorer, "name", str))
     ranker.scorer_ = fitted.from_state(_typed(scorer, "settings", dict), arrays)
     ranker.schema_ = Schema.from_dict(settings["schema"]) if "schema" in settings else None

@@ -11,6 +11,7 @@ from luce.ranker import Ranker
 from luce.registry import canonical, make, settings_of, unknown_name
 
 _PAPER_DESCENT = {"max_iter": 1000, "learning_rate": 0.1}
+_UNSAID = {"early_stopping": "early_stopping", "keep": "trainer__keep"}
 # As many rounds as validation wants; without validation data, give max_iter.
 _STEPS: dict[str, Any] = {"max_iter": 500, "early_stopping": 50}
 _GROWN: dict[str, Any] = {"max_iter": 500, "early_stopping": "auto"}
@@ -26,6 +27,7 @@ _STRUCTRANK: dict[str, Any] = {
     "trainer": "projected_lbfgs",
     "trainer__radius": 40.0,
     "trainer__starts": 3,
+    "trainer__keep": "last",
     "l2": 0.0,
     "metric": "map",
     "early_stopping": None,
@@ -194,8 +196,8 @@ def model(name: str, **overrides: Any) -> Any:
             placed = _placed(settings, overrides)
             longer = {name.partition("__")[2] for name in placed if "__" in name}  # of which the short form gives way
             system = Ranker(**{**{name: value for name, value in settings.items() if name not in longer}, **placed})
-            if "early_stopping" not in {*placed, *longer}:
-                system._unsaid_patience = settings.get("early_stopping")
+            unsaid = {name: settings[key] for name, key in _UNSAID.items() if key in settings}
+            system._unsaid = {name: value for name, value in unsaid.items() if name not in {*placed, *longer}}
             return system
     raise unknown_name("model", name, model_names())
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import combinations, pairwise, permutations
 
 import numpy as np
 import pytest
@@ -155,10 +155,61 @@ def test_bad_models():
     with pytest.raises(DataError, match="same items"):
         Mallows("abc", 0.5).log_prob(Ballots.from_orders(["abd"]))
     with pytest.raises(DataError, match="without ties"):
-        Mallows("abc", 0.5).log_prob(Ballots.from_orders([["a", ["b", "c"]]]))
+        Mallows("abc", np.array([0.5, 0.4])).log_prob(Ballots.from_orders([["a", ["b", "c"]]]))
     with pytest.raises(SettingError, match="sum to 1"):
         MallowsMixture(np.array([0.5, 0.6]), (Mallows("ab", 0.5), Mallows("ba", 0.5)))
     with pytest.raises(SettingError, match="n_components"):
         fit_mixture(Ballots.from_orders(["ab"]), 2, np.random.default_rng(0))
     with pytest.raises(SettingError, match="at least 1"):
         Mallows("abc", 0.5).sample(0, np.random.default_rng(0))
+
+
+def extensions(tiers):
+    """All rankings (item numbers, best first) that agree with a ballot's tiers, what is open last."""
+    level = [tier if tier >= 0 else len(tiers) for tier in tiers]
+    return [order for order in permutations(range(len(tiers))) if all(level[a] <= level[b] for a, b in pairwise(order))]
+
+
+TIED = [["a", ["b", "c"]], [["b", "d"], "a", "c"], [["a", "b", "c", "d"]], ["d"], [["c", "d"]]]
+
+
+@pytest.mark.parametrize("phi", [0.3, 0.8, 1.0])
+def test_a_ballot_with_ties_is_the_sum_over_its_rankings(phi):
+    model = Mallows("abcd", phi)
+    ballots = Ballots.from_orders(TIED, items="abcd")
+    found = np.exp(model.log_prob(ballots))
+    for row, tiers in enumerate(ballots.tiers):
+        orders = extensions(tiers.tolist())
+        expected = sum(
+            np.exp(model.log_prob(Ballots.from_orders([["abcd"[i] for i in order]], items="abcd"))[0])
+            for order in orders
+        )
+        assert found[row] == pytest.approx(expected, rel=1e-12)
+
+
+def test_all_weak_orders_of_one_shape_have_probability_one():
+    """Every ranking agrees with exactly one ballot whose tiers have two items each."""
+    pairs = [[list(first), [x for x in "abcd" if x not in first]] for first in combinations("abcd", 2)]
+    found = Mallows("abcd", 0.4).log_prob(Ballots.from_orders(pairs, items="abcd"))
+    assert np.exp(found).sum() == pytest.approx(1.0, rel=1e-12)
+
+
+def test_top_lists_are_tiers_of_what_is_open():
+    """A ballot without ties has the same probability by either way."""
+    model, plain = Mallows("abcd", 0.6), Ballots.from_orders([["c", "a"], ["d", "b", "a", "c"]], items="abcd")
+    both = Ballots.from_orders([["c", "a"], ["d", "b", "a", "c"], [["a", "b"], "c"]], items="abcd")
+    np.testing.assert_allclose(model.log_prob(both)[:2], model.log_prob(plain), rtol=1e-12)
+
+
+def test_ties_are_fitted_by_maximum_likelihood():
+    """The centre and the spread that drew rankings are found from their tiers; no phi of a grid is likelier."""
+    rng = np.random.default_rng(2)
+    drawn = Mallows("abcde", 0.5).ballots(4000, rng, items="abcde")
+    tied = Ballots(drawn.items, np.array([0, 0, 1, 1, 2])[drawn.tiers].astype(np.int32), drawn.weights)
+    found = fit_mallows(tied)
+    assert found.centre == tuple("abcde")
+    assert found.phi == pytest.approx(0.5, abs=0.03)
+    best = found.log_likelihood(tied)
+    assert all(Mallows(found.centre, phi).log_likelihood(tied) <= best + 1e-9 for phi in np.linspace(0.05, 1.0, 40))
+    with pytest.raises(DataError, match="without ties"):
+        fit_mallows(tied, generalised=True)

@@ -13,6 +13,7 @@ from luce.losses.base import Risk
 from luce.ranker.parts import inner
 from luce.training.listwise_boosting import ListwiseBoosting
 from luce.training.task import Task
+from luce.training.weak_learning import weak_learning
 
 SCORERS = ["single_feature", "single_stump", "gradient_trees"]
 
@@ -263,3 +264,33 @@ def test_bad_settings(data, scorer, settings, message):
 def test_other_trainers_are_refused(data):
     with pytest.raises(SettingError, match="leave trainer at 'auto'"):
         boosted("single_feature", trainer="sgd").fit(data)
+
+
+@pytest.mark.parametrize("learning_rate", [1.0, 0.3])
+def test_the_bound_by_edges_covers_the_risk_in_a_hundred_simulations(learning_rate):
+    """What is left above the optimum shrinks by 1 - gamma^2 / N a round at the least; the optimum is that of scores."""
+    for seed in range(100):
+        simulated = simulate(queries=8, features=4, seed=seed)
+        model = luce.model(
+            "ndcg-boost-linear", loss="ndcg_square", max_iter=15, scorer__learning_rate=learning_rate, random_state=seed
+        )
+        found = weak_learning(model.fit(simulated), simulated)
+        assert (found.risk <= found.bound + 1e-12).all()
+        assert (found.optimum <= found.risk).all()
+        assert found.least_edge > 0
+        assert len(found.bound) == len(found.edges) == len(found.risk)
+
+
+def test_the_optimum_of_the_bound_is_that_of_any_scores(data):
+    model = luce.model("ndcg-boost-linear", loss="ndcg_square", max_iter=3).fit(data)
+    found = weak_learning(model, data)
+    drawn = np.random.default_rng(0).normal(size=(20, data.n_rows))
+    risk = Risk(model.loss_, data.y, data.offsets)
+    assert all(risk(scores)[0] > found.optimum for scores in drawn)
+    assert "was met" in found.lines[0]
+    assert found.columns()["round"] == [1, 2, 3]
+
+
+def test_a_bound_needs_edges_of_the_square(data):
+    with pytest.raises(SettingError, match="ndcg_square"):
+        weak_learning(luce.model("ndcg-boost-linear", max_iter=2).fit(data), data)

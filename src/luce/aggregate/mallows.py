@@ -4,6 +4,11 @@ At stage j of a ranking, let $V_j$ be the number of items left that the centre p
 $d = \sum_j V_j$, and under the model the $V_j$ are independent, $P(V_j = v) \propto \phi_j^v$ on 0, ..., n - j. So
 likelihoods, samples and fits are exact, a top-k list is the first k stages, and a spread of its own for each stage
 (Fligner and Verducci's generalised model) costs nothing more. Smaller phi is more concentrated.
+
+A ballot with ties is the event that the ranking agrees with its tiers, what it leaves open being the last tier. Pairs
+of different tiers count as they stand, and a tier of k items sums to $\prod_{c \le k} Z_c$ with
+$Z_c = 1 + \dots + \phi^{c-1}$: $P = \phi^{d} \prod_t \prod_{c \le k_t} Z_c / \prod_{c \le n} Z_c$ with d the pairs of
+different tiers that disagree.
 """
 
 from __future__ import annotations
@@ -98,6 +103,33 @@ def stage_orders(ballots: Ballots) -> _Lists:
     return _Lists(orders, lengths, ballots.weights)
 
 
+class _Tiers(NamedTuple):
+    """Ballots with ties under a centre: pairs of different tiers that disagree, and how often each factor divides.
+
+    Factors stand for n, ..., 1 choices, so that columns are stages.
+    """
+
+    disagree: FloatArray
+    stages: FloatArray
+
+
+def _tied(ballots: Ballots, rank: IntArray) -> _Tiers:
+    m, n = ballots.tiers.shape
+    tiers = np.where(ballots.tiers >= 0, ballots.tiers, n)[:, np.argsort(rank)]
+    disagree, stages = np.zeros(m), np.ones((m, n))
+    for i in range(n):
+        disagree += (tiers[:, i : i + 1] > tiers[:, i + 1 :]).sum(axis=1)
+        # The i-th of its tier, in the centre's order, stands for the factor with as many choices.
+        choices = 1 + (tiers[:, :i] == tiers[:, i : i + 1]).sum(axis=1)
+        stages[np.arange(m), n - choices] -= 1.0
+    return _Tiers(disagree, stages)
+
+
+def _one_spread(generalised: bool) -> None:
+    if generalised:
+        raise DataError("A spread for every stage needs ballots without ties (complete or top-k lists); fit one phi.")
+
+
 @dataclass(frozen=True, eq=False)
 class Mallows:
     """A Mallows model: a centre and a spread phi in (0, 1], one number or one for each of the n - 1 stages.
@@ -135,7 +167,15 @@ class Mallows:
         return np.append(self.phi, 1.0)
 
     def log_prob(self, ballots: Ballots) -> FloatArray:
-        """Log-probability of every different ballot; of a top-k list, the probability that the ranking starts so."""
+        """Log-probability of every different ballot.
+
+        Of a top-k list it is the probability that the ranking starts so, and of a ballot with ties that it agrees.
+        """
+        if ballots.has_ties:
+            _one_spread(not isinstance(self.phi, float))
+            disagree, stages = _tied(ballots, _ranks(self.centre, ballots.items))
+            tied: FloatArray = disagree * np.log(self.spreads[0]) - stages @ log_normaliser(self.phi, self.n_items)
+            return tied
         orders, lengths, _ = stage_orders(ballots)
         counts = stage_counts(orders, lengths, _ranks(self.centre, ballots.items))
         stage = np.arange(self.n_items)[None, :] < lengths[:, None]
@@ -217,16 +257,21 @@ def fit_mallows(ballots: Ballots, *, generalised: bool = False, **options: Any) 
     """Maximum likelihood: the centre is Kemeny's ranking (exact; options as for that rule), phi solves one equation.
 
     With `generalised=True` there is a phi a stage, and the centre is improved by single moves from Kemeny's, a local
-    optimum. Ballots may be complete or top-k lists.
+    optimum. Ballots may be complete, top-k lists or, with one phi, have ties.
     """
     n = ballots.n_items
     fits_in_memory(48.0 * n**2, f"A Mallows model of {n:,} items", "take fewer items")
-    lists = stage_orders(ballots)
     if n < 2:
         raise DataError("A Mallows model needs at least two items.")
     from luce.aggregate.positional import before_weights
 
     centre = kemeny_order(before_weights(ballots), **options).order
+    if ballots.has_ties:
+        _one_spread(generalised)
+        disagree, stages = _tied(ballots, np.argsort(centre))
+        phi = _solve_phi(np.array([[ballots.weights @ disagree]]), (ballots.weights @ stages)[None, :])
+        return Mallows(tuple(ballots.items[i] for i in centre), phi[0])
+    lists = stage_orders(ballots)
     if not generalised:
         totals, chances = _stage_totals(lists, centre)
         return Mallows(tuple(ballots.items[i] for i in centre), _solve_phi(totals[None, :], chances[None, :])[0])
@@ -244,7 +289,7 @@ def _stage_totals(lists: _Lists, centre: IntArray) -> tuple[FloatArray, FloatArr
 
 def _solve_phi(totals: FloatArray, chances: FloatArray) -> FloatArray:
     """For every row the phi whose expected sum of V_j, over the stages that were reached, is the observed one."""
-    n = totals.shape[1]
+    n = chances.shape[1]
     grid = np.arange(n)
     inside = grid[None, :] < n - grid[:, None]
 

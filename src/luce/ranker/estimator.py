@@ -475,7 +475,7 @@ class Ranker(Fitting):
         }
         base = clone(self.base) if to_be_fitted(self.base) else self.base
         copy = type(self)(**{**settings, "base": base})
-        for name in ("_metadata_request", "_unsaid_patience"):
+        for name in ("_metadata_request", "_unsaid"):
             if name in vars(self):
                 setattr(copy, name, deepcopy(vars(self)[name]))
         return copy

@@ -26,7 +26,7 @@ from luce.numerics.segments import tiers
 from luce.ranker.parts import Parts, choose
 from luce.ranker.probabilities import Probabilities
 from luce.registry import settings_of
-from luce.training.held_out import held_out, warn_of_limit, warn_of_start, warn_of_unjudged
+from luce.training.held_out import UNJUDGED, held_out, warn_of_limit, warn_of_start, warn_of_unjudged
 from luce.training.run import History
 from luce.training.task import Task, Trained
 from luce.types import FloatArray, IntArray, Progress
@@ -192,8 +192,8 @@ class Fitting(Probabilities):
     history_: dict[str, Any]
     max_grade_: float | None
     """The highest grade of the training, None where another library trained."""
-    _unsaid_patience: Any = None
-    """The early stopping of a complete system or a file: nobody said it."""
+    _unsaid: Mapping[str, Any] = {}
+    """What a complete system or a file says of early stopping and of the iterate that is kept: nobody said it."""
 
     def _fitted_base(
         self, parts: Parts, data: Groups, valid: Any, given: ArrayLike | None, moved: bool
@@ -251,10 +251,9 @@ class Fitting(Probabilities):
             self.history_["skipped_queries"] = skipped
         if not judged:
             said = ["early_stopping"] if self._is_set("early_stopping") else []
-            patience = parts.settings("trainer").get("early_stopping")
-            warn_of_unjudged(
-                parts.trainer, parts.scorer, said, ["early_stopping"] if patience == self._unsaid_patience else []
-            )
+            own = parts.settings("trainer")
+            unsaid = [name for name in UNJUDGED if name in self._unsaid and own.get(name) == self._unsaid[name]]
+            warn_of_unjudged(parts.trainer, parts.scorer, said, unsaid)
         warn_of_start(trained.history, parts.metric.name, self.warm_start)
         warn_of_limit(trained.history, parts.trainer, parts.metric.name)
         self.profile_ = None

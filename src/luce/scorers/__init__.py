@@ -12,6 +12,7 @@ from luce.registry import Registry, make, settings_of
 __all__ = [
     "LearnedKernel",
     "Scorer",
+    "decompose",
     "defaults",
     "fitted_class",
     "get",
@@ -24,6 +25,7 @@ __all__ = [
 if TYPE_CHECKING:
     from luce.scorers.kernel_sums import LearnedKernel
     from luce.scorers.own_scorer import Scorer
+    from luce.scorers.symmetric_sums import decompose
 
 registry = Registry(
     "scorer",
@@ -31,6 +33,7 @@ registry = Registry(
         "gradient_trees": "luce.scorers.weak_learners:GradientTrees",
         "linear": "luce.scorers.linear:LinearScorer",
         "list_functions": "luce.scorers.list_functions:ListFunctions",
+        "list_terms": "luce.scorers.list_terms:ListTerms",
         "listwise": "luce.scorers.listwise:ListwiseScorer",
         "mlp": "luce.scorers.mlp:MLPScorer",
         "nadaraya_watson": "luce.scorers.nadaraya_watson:NadarayaWatsonScorer",
@@ -109,7 +112,7 @@ def fitted_class(name: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    module = {"LearnedKernel": "kernel_sums", "Scorer": "own_scorer"}.get(name)
+    module = {"LearnedKernel": "kernel_sums", "Scorer": "own_scorer", "decompose": "symmetric_sums"}.get(name)
     if module is None:
         raise AttributeError(f"module 'luce.scorers' has no attribute {name!r}")
     return getattr(import_module(f"luce.scorers.{module}"), name)

@@ -16,9 +16,9 @@ from luce.scorers.saved import feature_count
 from luce.spec import Range, Spec, option
 from luce.types import FloatArray, IntArray
 
-CURVATURES = ("newton", "pairs", "risk")
-OVER_PAIRS = ("pairs", "risk")
-"""The two readings of [Ties] Algorithm 1, both of which average over the pair occurrences of a leaf."""
+CURVATURES = ("newton", "pairs", "risk", "documents")
+OVER_PAIRS = CURVATURES[1:]
+"""The three readings of [Ties] Algorithm 1: means over the pair occurrences of a leaf, or over its documents."""
 _MOST = 2**31 - 1
 """The largest whole number that the engine takes."""
 _OWN = ("objective", "members", "curvature", "curvature_floor", "reestimate", "monotone", "categorical", "engine")
@@ -77,7 +77,8 @@ class TreesScorer(Spec):
         "newton", the second derivative; or "pairs", the number of pairs of a document, for losses over pairs: the tree
         of [Ties] Algorithm 1, which averages the gradients of all pair occurrences of a leaf. "risk" is its other
         reading: a pair occurrence has the gradient of the whole risk at its document, the sum over all pairs, so that
-        `learning_rate` wants to be as many times smaller as a document has pairs.
+        `learning_rate` wants to be as many times smaller as a document has pairs. "documents" is the third: that
+        gradient, and every document of a pair once.
     curvature_floor
         Curvatures below this share of their mean are raised to it.
     reestimate
@@ -102,7 +103,7 @@ class TreesScorer(Spec):
     feature_fraction: float = option(default=1.0, above=0, most=1, tune=Range(0.3, 1.0, log=False))
     members: int = option(default=1, least=1, most=_MOST)
     max_bin: int = option(default=255, least=2, most=65_535)
-    curvature: Literal["newton", "pairs", "risk"] = option(default="newton", needs=_OF_LOSS)
+    curvature: Literal["newton", "pairs", "risk", "documents"] = option(default="newton", needs=_OF_LOSS)
     curvature_floor: float = option(default=1e-2, above=0, most=1, needs=_OF_LOSS)
     reestimate: int | None = option(default=10, least=1, most=_MOST, needs=_OF_LOSS)
     monotone: Sequence[int] | Mapping[str, int] | str | None = option(default=None, convert=_monotone)

@@ -38,7 +38,8 @@ class Derivatives(Risk):
     curvature
         "newton": the second derivative, or that of a convex majoriser; "pairs": the number of pairs of a document, so
         that $-g / h$ is the mean gradient of its pairs; "risk": that number with the gradient times as many, so that it
-        is the gradient of the whole risk ([Ties] Algorithm 1, step 3, in its two readings).
+        is the gradient of the whole risk; "documents": 1 for every document that has a pair, so that it is that
+        gradient with every document once ([Ties] Algorithm 1, step 3, in its three readings).
     floor
         $\epsilon$ above.
     shared
@@ -67,6 +68,8 @@ class Derivatives(Risk):
         self._grad = np.empty(n_rows)
         self._fixed = _pair_counts(loss, target, offsets, curvature) if curvature in OVER_PAIRS else None
         self._occurrences = self._fixed if curvature == "risk" else None
+        if curvature == "documents" and self._fixed is not None:
+            self._fixed = np.sign(self._fixed)
         self._curvature = np.full(n_rows, np.nan) if self._fixed is None else self._fixed
         self._checked = self._fixed is not None
         self._single = np.empty((2, n_rows), dtype=np.float32)

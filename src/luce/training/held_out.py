@@ -151,6 +151,10 @@ def _equal_documents(one: Groups, p: int, other: Groups, q: int) -> bool:
     return np.array_equal(one.X[here], other.X[there], equal_nan=True) and np.array_equal(one.y[here], other.y[there])
 
 
+UNJUDGED = ("early_stopping", "keep", "l2_grid")
+"""Settings of trainers that only validation data give an effect."""
+
+
 def warn_of_unjudged(trainer: Any, scorer: Any, said: Collection[str], unsaid: Collection[str]) -> None:
     """Say which settings have no effect without validation data: those `said`, or not as they are usual.
 
@@ -159,7 +163,7 @@ def warn_of_unjudged(trainer: Any, scorer: Any, said: Collection[str], unsaid: C
     vain = []
     for part in (trainer, scorer):
         own, usual = ({}, {}) if part is None else (settings_of(part), usual_settings(part))
-        for name in ("early_stopping", "keep", "l2_grid"):
+        for name in UNJUDGED:
             value = own.get(name)
             if value is not None and name not in unsaid and (name in said or value != usual.get(name, value)):
                 vain.append(f"{name}={value!r} of {part.name!r}")

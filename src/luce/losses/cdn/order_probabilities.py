@@ -86,6 +86,9 @@ def before_all(loss: CDN, scores: ArrayLike, item: int, others: Sequence[int]) -
 def before_each_other(loss: CDN, scores: ArrayLike) -> FloatArray:
     """(n, n): P(i before j), normalised over the two orderings of each pair; the diagonal is 0.
 
+    These are not the pair probabilities of the orders of all n documents: in `order_probabilities` the edges of a pair
+    meet those of all others, and the shares of orders with i before j are far more certain.
+
     >>> before_each_other(CDN(w1=1.0, w2=1.0), [0.0, 0.0]).tolist()
     [[0.0, 0.5], [0.5, 0.0]]
     """
