@@ -1,12 +1,11 @@
-"""Draws the pictures of the model pages: `python docs/pictures.py [page ...]` rewrites them in place.
+"""Draws the pictures of the pages on models: `python docs/pictures.py [name ...]` rewrites docs/pictures.
 
-Each is an SVG inside its page, so that the site needs no image files and follows the colours of light and dark. Curves,
-bars, margins and paths are computed by luce; only the layout is made up.
+Pages include them as they are, so that they follow the colours of light and dark. Curves, bars, margins and paths are
+computed by luce; only the layout is made up.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ import luce
 from luce.losses.probabilities import topk_probability
 from luce.ranker.parts import inner
 
-PAGES = Path(__file__).parent / "models"
+FOLDER = Path(__file__).parent / "pictures"
 
 
 class Picture(NamedTuple):
@@ -392,15 +391,9 @@ def figure(picture: Picture) -> str:
 
 
 def main() -> None:
-    """Redraw the pictures of the pages named, or of all."""
+    """Redraw the pictures named, or all."""
     for name in sys.argv[1:] or PICTURES:
-        page = PAGES / f"{name}.md"
-        before = page.read_text()
-        drawn = figure(PICTURES[name]())
-        after, count = re.subn(r"<figure>.*?</figure>", lambda _, new=drawn: new, before, count=1, flags=re.DOTALL)
-        if not count:
-            sys.exit(f"{page} has no <figure>...</figure> to put the picture in.")
-        page.write_text(after)
+        (FOLDER / f"{name}.html").write_text(figure(PICTURES[name]()) + "\n")
 
 
 if __name__ == "__main__":

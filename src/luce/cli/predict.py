@@ -126,7 +126,7 @@ def explain(
     import numpy as np
 
     from luce.cli.common import check_ending
-    from luce.data.trec import document_names
+    from luce.data.groups import document_names
     from luce.model_file import load
 
     check_ending(out, (".csv", ".parquet", ".json"))
