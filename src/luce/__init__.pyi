@@ -16,6 +16,9 @@ from . import (
     export as export,
 )
 from . import (
+    integrations as integrations,
+)
+from . import (
     losses as losses,
 )
 from . import (

@@ -10,7 +10,7 @@ import typer
 from luce.cli.common import Report, SeedOption, check_ending
 from luce.errors import SettingError
 
-_MODELS = ["pmop-fd", "ranknet", "ranksvm", "listmle", "listnet"]
+_MODELS = ["lambdamart", "pmop-fd", "ranknet", "ranksvm", "listnet"]
 _AUTO = {"members": ["luce-linear", "regression"], "folds": 3}
 """As much of auto as a demonstration has time for."""
 _METRICS = ["ndcg@10", "ndcg@1", "map", "err"]
