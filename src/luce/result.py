@@ -84,11 +84,11 @@ class Result:
 
     def to_markdown(self) -> str:
         """All tables in Markdown."""
-        return "\n\n".join(_markdown(sheet) for sheet in self.sheets()) + "\n"
+        return "\n\n".join(markdown_table(sheet) for sheet in self.sheets()) + "\n"
 
     def to_latex(self) -> str:
         """All tables in LaTeX, as `tabular` with the rules of booktabs."""
-        return "\n".join(_latex(sheet) for sheet in self.sheets())
+        return "\n".join(latex_table(sheet) for sheet in self.sheets())
 
     def to_csv(self, *, safe: bool = False) -> str:
         """The main table as CSV; `safe` puts ' before texts that a spreadsheet would take for a formula."""
@@ -248,7 +248,8 @@ def _html(cell: Any) -> str:
     return escape(f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else _text(cell, 4))
 
 
-def _markdown(sheet: Sheet) -> str:
+def markdown_table(sheet: Sheet) -> str:
+    """A table of Markdown."""
     rows = sheet.rows
     lines = [f"**{sheet.title}**", ""] if sheet.title else []
     lines.append("| " + " | ".join(sheet.columns) + " |")
@@ -264,7 +265,9 @@ _TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciic
 _TEX |= {sign: "\\" + sign for sign in "&%$#_{}"}
 
 
-def _latex(sheet: Sheet) -> str:
+def latex_table(sheet: Sheet) -> str:
+    """A table of LaTeX, with the rules of booktabs."""
+
     def line(cells: Sequence[str]) -> str:
         return " & ".join("".join(_TEX.get(sign, sign) for sign in cell) for cell in cells) + r" \\"
 

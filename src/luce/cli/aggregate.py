@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import PICTURES, Report, SeedOption, check_ending, check_outputs, check_unused, table
+from luce.cli.common import PICTURES, Report, SeedOption, TableReport, check_ending, check_outputs, check_unused, table
 from luce.cli.options import flag
 from luce.cli.publishing import Publishing
 from luce.errors import SettingError
@@ -57,7 +57,7 @@ def aggregate(
         None, help="Write a picture: the rules side by side, or the majority graph of a single rule."
     ),
     publishing: Publishing,
-    report: Report,
+    report: TableReport,
 ) -> None:
     """Join rankings into one, with ties shown as ties, and a proof or a bound where the rule minimises a distance."""
     named, unranked, format = rules.rule or ["kemeny"], reading.unranked, reading.format
@@ -202,7 +202,7 @@ def axioms(
     margins: _Margins,
     reading: _Reading,
     trying: _Trying,
-    report: Report,
+    report: TableReport,
 ) -> None:
     """Say how far a voting rule is from each axiom, or what it breaks on given ballots.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -94,6 +94,11 @@ class Report:
 
         return Console(stderr=True, highlight=False)
 
+    @property
+    def form(self) -> Callable[[Sheet], str] | None:
+        """What makes text of a table; None: a table for the terminal."""
+        return None
+
     def say(self, text: str) -> None:
         """A remark for a person."""
         if not self.quiet:
@@ -113,6 +118,8 @@ class Report:
         for one in shown:  # type: ignore[union-attr]
             if isinstance(one, str):
                 print(seen_lines(one))
+            elif self.form is not None:
+                print(self.form(one))
             else:
                 from rich.console import Console
 
@@ -139,6 +146,26 @@ class Report:
 
         with progress_bar(seen(title), names) as bar:
             yield bar
+
+
+@dataclass
+class TableReport(Report):
+    """What is printed: results to standard output, as tables of a document where asked for."""
+
+    latex: Annotated[bool, typer.Option("--latex", help="Print the tables as LaTeX.")] = False
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")] = False
+
+    def __post_init__(self) -> None:
+        refuse_two("json", self.as_json, {"latex": self.latex, "markdown": self.markdown})
+        refuse_two("latex", self.latex, {"markdown": self.markdown})
+        super().__post_init__()
+
+    @property
+    def form(self) -> Callable[[Sheet], str] | None:
+        """What makes text of a table."""
+        from luce.result import latex_table, markdown_table
+
+        return latex_table if self.latex else markdown_table if self.markdown else None
 
 
 def settings_from(pairs: list[str] | None) -> dict[str, Any]:

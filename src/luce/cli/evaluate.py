@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from luce.cli.click_options import examined
-from luce.cli.common import CONVENTION, Report, SeedOption, check_outputs, settings_from, table
+from luce.cli.common import CONVENTION, Report, SeedOption, TableReport, check_outputs, settings_from, table
 from luce.cli.data_options import DaskOption, Reading, is_model, on_cluster, one_file, read_matching, say_columns
 from luce.cli.options import flag
 from luce.errors import SettingError
@@ -178,7 +178,7 @@ def evaluate(
     clicking: ClickLogOptions,
     more: _More,
     reading: Reading,
-    report: Report,
+    report: TableReport,
 ) -> None:
     """Evaluate a model, scores or a TREC run on judged data."""
     rankings.check(data)

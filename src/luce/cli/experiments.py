@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import CONVENTION, Report, SeedOption, interrupted, settings_from
+from luce.cli.common import CONVENTION, Report, SeedOption, TableReport, interrupted, settings_from
 from luce.cli.data_options import StatedReading, say_columns
 from luce.cli.options import flag
 from luce.display import duration
@@ -183,7 +183,7 @@ def compare(
     compared: _Compared,
     running: Running,
     read: StatedReading,
-    report: Report,
+    report: TableReport,
 ) -> None:
     """Compare models over folds, each tuned on validation data by its grid."""
     from luce.experiments import compare as run

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment
-from luce.cli.common import PICTURES, Report, SeedOption, check_ending
+from luce.cli.common import PICTURES, Report, SeedOption, TableReport, check_ending
 from luce.cli.options import Shown, flag
 from luce.cli.publishing import Publishing
 from luce.errors import SettingError
@@ -125,7 +125,7 @@ def leaderboard(
     publishing: Publishing,
     update: Path | None = typer.Option(None, help="Add the battles of the file to this board."),
     seed: SeedOption = 0,
-    report: Report,
+    report: TableReport,
 ) -> None:
     """Strengths, intervals and ranks from battles with draws, races with ties, or scores on tasks.
 
