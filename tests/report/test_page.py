@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 
@@ -289,3 +291,24 @@ def test_documents_are_chosen_for_the_explanation(page):
     )
     page.settle()
     assert page.texts("#why .lede strong")[1:] == rows[2:4]
+
+
+def test_tables_and_figures_are_saved(page):
+    """What the buttons of a panel give to the browser is the table as it is shown, and a figure that stands alone."""
+    page.see_all()
+    page.run(
+        "window.saved = []; const real = URL.createObjectURL;"
+        "URL.createObjectURL = (blob) => { window.saved.push(blob); return real.call(URL, blob); }"
+    )
+    shown = page.run(
+        "return [...document.querySelector('#leaderboard table').rows].map(r => r.cells[0].textContent.trim())"
+    )
+    page.run("document.querySelector('#leaderboard .save button').click()")
+    first = page.run("return window.saved[0].text()").splitlines()
+    assert [line.split(",")[0].strip('"')[:4] for line in first] == [name[:4] for name in shown]
+    page.run("document.querySelector('#cutoffs .save button:last-child').click()")
+    figure = page.run("return window.saved.at(-1).text()")
+    root = ElementTree.fromstring(figure)
+    assert root.tag.endswith("svg")
+    assert "var(" not in "".join(node.get("style", "") for node in root.iter())
+    assert page.console() == []

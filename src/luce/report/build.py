@@ -49,6 +49,7 @@ SCRIPTS = (
     "calibration.js",
     "learning.js",
     "card.js",
+    "saving.js",
     "main.js",
 )
 

@@ -134,5 +134,6 @@ make(panels[0]).then(async () => {
   for (const panel of panels.filter((p) => p.section)) {
     await new Promise((then) => idle(then));
     await make(panel);
+    offerSaving(panel);
   }
 });
