@@ -1,6 +1,6 @@
 """`luce serve` under floods of one socket: the median of good requests, and the growth of the peak of memory.
 
-    python benchmarks/bench_floods.py --seconds 5
+    python benchmarks/floods.py --seconds 5
 
 Each flood is sent by one process over one socket, which is opened again where the service hangs up. A plain body of
 30 MB, sent again and again, is what the others are compared with: it is a request that a client may make. Client,
