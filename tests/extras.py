@@ -43,6 +43,21 @@ scores = torch.zeros(4, dtype=torch.float64, requires_grad=True)
 luce.objectives.torch("pmop")(scores, torch.tensor([2.0, 0.0, 1.0, 1.0]), [0, 2, 4]).backward()
 assert torch.isfinite(scores.grad).all() and scores.grad.abs().sum() > 0
 """
+OPTUNA = """
+import luce, optuna
+train = luce.read_letor("d/train.txt")
+valid = luce.read_letor("d/vali.txt", n_features=train.n_features)
+study = optuna.create_study(direction="maximize")
+study.optimize(luce.integrations.optuna_objective("ranknet", train, valid, max_iter=5), n_trials=2)
+"""
+MLFLOW = """
+import luce, os, pathlib
+os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
+import mlflow
+mlflow.set_tracking_uri(pathlib.Path("runs").absolute().as_uri())
+model = luce.load("m.luce")
+assert luce.integrations.mlflow_load(luce.integrations.mlflow_log(model)).feature_names_ == model.feature_names_
+"""
 BATTLES = ["luce", "simulate", "battles", "-o", "b.csv", "--players", "5", "--battles", "200"]
 SIMULATED = ["luce", "simulate", "track", "-o", "t", "--steps", "10"]
 HEARD = ["--sources", "t/sources.csv", "--signals", "t/signals.csv"]
@@ -86,7 +101,9 @@ EXTRAS: dict[str, list[Step]] = {
         [*SPREAD, "-o", "linear.luce"],
         ["luce", "evaluate", "parts/*.txt", "--model", "trees.luce", "--dask", "local"],
     ],
+    "mlflow": [["python", "-c", MLFLOW]],
     "onnx": [["luce", "export", "m.luce", "--to", "onnx", "-o", "m.onnx", "--check", "d/test.txt"]],
+    "optuna": [["python", "-c", OPTUNA]],
     "plot": [BATTLES, ["luce", "leaderboard", "b.csv", "--plot", "b.png"]],
     "serve": [serve],
     "sign": [["python", "-c", KEY], [*TRAIN, "--sign", "key"], ["luce", "info", "m.luce"]],

@@ -119,7 +119,7 @@ def test_simulated_ballots_are_read_back(tmp_path):
         (["aggregate", "{folder}"], "is a folder; give the name of a file in it"),
         (["aggregate", "{folder}", "{votes}", "--format", "trec"], "is a folder; give the name of a file in it"),
         (["aggregate", "{votes}", "--rule", "borda", "--time-limit", "3"], "--time-limit is for the rule kemeny"),
-        (["aggregate", "{run}", "--format", "trec", "--plot", "{picture}"], "--plot draws one consensus"),
+        (["aggregate", "{run}", "--format", "trec", "--plot", "{picture}"], "--plot shows one consensus"),
         (["aggregate", "{counts}"], "line 2: the count is 'two'; it must be a number above 0"),
         (["aggregate", "{nan}"], "the count is 'nan'"),
         (["aggregate", "{voters}"], "no columns are called ballot, item, and rank or score"),
@@ -176,6 +176,6 @@ def test_options_of_rules(monkeypatch, capsys, tmp_path) -> None:
         (("--rule", "borda", "--seats", 2), "--seats is for the rule stv"),
         (("--rule", "borda", "--time-limit", 5), "--time-limit is for the rule kemeny"),
         (("--rule", "stv", "--strength", "winning"), "--strength is for the rule schulze and ranked_pairs"),
-        (("--format", "trec", "--plot", tmp_path / "x.png"), "--plot draws one consensus"),
+        (("--format", "trec", "--plot", tmp_path / "x.png"), "--plot shows one consensus"),
     ):
         assert message in fails(monkeypatch, capsys, "aggregate", path, *arguments)

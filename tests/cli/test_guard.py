@@ -92,7 +92,7 @@ def test_every_path_is_known_to_be_read_or_written():
     read |= {"corpus", "valid_comparisons"}
     found = set()
     for name, home in _HOMES.items():
-        function = getattr(import_module(f"luce.cli.{home}"), name)
+        function = getattr(import_module(f"luce.cli.{home}"), name.replace("-", "_"))
         if name not in ("demo", "simulate"):
             hints = get_type_hints(flattened(function))
             found |= {name for name, hint in hints.items() if hint is Path or Path in get_args(hint)}

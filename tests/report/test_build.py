@@ -107,7 +107,7 @@ def test_only_the_report_s_own_script_can_run(page):
 def test_scripts_make_text_nodes_only_and_know_no_address():
     folder = files("luce.report").joinpath("assets")
     assets = {asset.name: asset.read_text() for asset in folder.iterdir()}
-    assert set(assets) == {"board.html", "page.html", *SCRIPTS, *STYLES}
+    assert set(assets) == {"board.html", "board.css", "board.js", "page.html", *SCRIPTS, *STYLES}
     for name, text in assets.items():
         assert not re.search(r"(inner|outer)HTML|insertAdjacent|document\.write|eval\(|Function\(|import\(", text), name
         addresses = re.findall(r"https?://[^\s\"']+", text)

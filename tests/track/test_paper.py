@@ -22,7 +22,7 @@ def test_quick_run_makes_page_figures_and_numbers(paper, tmp_path, monkeypatch):
     monkeypatch.setenv("LUCE_DATA", str(tmp_path / "nothing"))
     assert paper.main(["--quick", "--out", str(tmp_path)]) == 0
     numbers = json.loads((tmp_path / "papers" / "results" / "tracking.json").read_text())
-    assert set(numbers) == {"simulation", "sigma", "engines", "trust", "fresh"}
+    assert set(numbers) == {"simulation", "sigma", "engines", "trust", "fresh", "digests", "stale"}
     page = (tmp_path / "docs" / "papers" / "tracking.md").read_text()
     assert "| straight | 1 |" in page
     assert (tmp_path / "docs" / "papers" / "tracking" / "clutter.png").exists()

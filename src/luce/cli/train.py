@@ -61,6 +61,11 @@ def train(
     files = [held.valid, *judges, *stated.files, clicking.clicks_examination]
     _check_before_work(ranker, out, files, details.sign)
     job = _Job(ranker, reading.given(), details.update is not None, f"Training {what.model or parts.title}", report)
+    if held.hold_out is not None and stated.clicks is not None and not (job.by_pairs and clicking.ignore_grades):
+        raise SettingError(
+            "--hold-out goes with --clicks where preferences of the log judge the queries that are held out: give "
+            "--ignore-grades and a loss over pairs, such as davidson, or leave it out."
+        )
     if dask is None:
         ranker = job.here(one_file(data), held, stated, clicking, seed)
     elif alone := [*stated.kinds, *(name for name in held.given if name != "valid"), *["folds"] * bool(held.folds)]:

@@ -94,10 +94,9 @@ class Stated:
             raise SettingError(f"The share to hold out is {held.hold_out}; it must lie between 0 and 1, as in 0.2.")
         judged = held.given
         share = judged.pop("hold-out", None)
-        clicked = {"clicks": self.clicks}
-        refuse_two("hold-out", share, judged | clicked)
+        refuse_two("hold-out", share, judged)
         refuse_two("valid-orders", held.valid_orders, {"valid-comparisons": held.valid_comparisons})
-        refuse_two("folds", held.folds, judged | {"hold-out": share} | clicked)
+        refuse_two("folds", held.folds, judged | {"hold-out": share, "clicks": self.clicks})
         for name in self.kinds[:1]:
             refuse_two(name, True, dict.fromkeys(self.kinds[1:], True))
         if self.comparison_weight != 1.0 and not (self.comparisons or self.orders):

@@ -136,7 +136,7 @@ def _slugs(names: list[str]) -> list[str]:
     """Names as they may stand in an address; what two names would share, or is nothing, gets a digest.
 
     >>> _slugs(["GPT 4", "gpt-4", "llama"])
-    ['gpt-4-f0ff1b1a', 'gpt-4-df8a3bdc', 'llama']
+    ['gpt-4-d89aa228', 'gpt-4-4d0717d1', 'llama']
     """
     plain_ = [re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:60] for name in names]
     digests = [blake2b(name.encode(), digest_size=4).hexdigest() for name in names]
