@@ -89,7 +89,7 @@ def test_every_path_is_known_to_be_read_or_written():
     }
     read |= {"file", "files", "judgements", "model", "names", "orders", "qrels", "query_file", "run", "scores"}
     read |= {"signals", "source", "sources", "subtopics", "truth", "update", "valid", "valid_base", "valid_orders"}
-    read |= {"corpus", "valid_comparisons"}
+    read |= {"corpus", "logged", "valid_comparisons"}
     found = set()
     for name, home in _HOMES.items():
         function = getattr(import_module(f"luce.cli.{home}"), name.replace("-", "_"))

@@ -233,6 +233,7 @@ OUTPUTS = (
     "probabilities",
     "plot",
     "page",
+    "site",
     "win_matrix",
     "map_out",
     "arrivals_out",
