@@ -186,8 +186,8 @@ def _alike(cells: Cells) -> list[str]:
         "standard error over the sets on which that method was run. Ranks are those of `luce.aggregate.score_board`,",
         f"every set a race, with 95% sets that hold for all methods at once; `auto` has {ranks.get('auto', 'none')}.",
         "",
-        "| method | sets | `auto` above by | standard error | sets with `auto` above | rank |",
-        "|---|---|---|---|---|---|",
+        "| method | sets | `auto` above by | standard error | rank |",
+        "|---|---|---|---|---|",
     ]
     for method in METHODS:
         own = [name for name in sets if (name, method) in cells and method != "auto"]
@@ -196,8 +196,7 @@ def _alike(cells: Cells) -> list[str]:
         theirs, ours = (np.array([np.nanmean(cells[name, who]) for name in own]) for who in (method, "auto"))
         more = ours - theirs
         error = more.std(ddof=1) / np.sqrt(len(own))
-        said = f"{more.mean():+.4f} | {error:.4f} | {int(np.sum(more > 0))} | {ranks.get(method, '')}"
-        lines.append(f"| {method} | {len(own)} | {said} |")
+        lines.append(f"| {method} | {len(own)} | {more.mean():+.4f} | {error:.4f} | {ranks.get(method, '')} |")
     return lines
 
 
