@@ -82,9 +82,10 @@ def _page(values: dict[str, Cells], runs: dict[str, list[tuple[int, int]]]) -> l
     said = []
     for name in SETS:
         if name in runs:
-            folds = " or ".join(sorted({str(count) for count, _ in runs[name]}))
-            draws = f", {len(runs[name])} draws" if len(runs[name]) > 1 else ""
-            said.append(f"{name} ({len(values['ndcg@10'][name, 'auto']):,} queries, {folds} folds{draws})")
+            draws = "" if len(runs[name]) == 1 else f", {len(runs[name])} draws"
+            said.append(f"{name} ({len(values['ndcg@10'][name, 'auto']):,}{draws})")
+    folds = " or ".join(sorted({str(count) for own in runs.values() for count, _ in own}))
+    said[0] = f"Queries of every set, in {folds} folds: {said[0]}"
     lines += ["", "## What was run", "", *textwrap.wrap("; ".join(said) + ".", 120)]
     left = [name for name in SETS if name not in runs]
     if left:
