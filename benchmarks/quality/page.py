@@ -26,23 +26,20 @@ BASELINES = {
 """The best official baselines of MQ2008: MAP and MeanNDCG."""
 INTRODUCTION = """# How good is auto?
 
-Made by `make quality` (`benchmarks/quality`), which goes on where it was ended. Every method gets the same training
-queries of a cross-validation by query. Trees have 15 leaves (or depth 4), a step of 0.05 and at most 500 rounds; what
-stops early holds out the same fifth of the training queries and stops after 60 rounds without a better NDCG@10;
-penalties of linear systems are chosen there. [`auto`](models/auto.md) is as it comes, with the budget "fast". No
-setting was chosen by these figures.
+Made by `make quality` (`benchmarks/quality`). Every method gets the same training queries of a cross-validation by
+query. Trees have 15 leaves (or depth 4), a step of 0.05 and at most 500 rounds; what stops early holds out the same
+fifth of the training queries and stops after 60 rounds without a better NDCG@10; penalties of linear systems are
+chosen there. [`auto`](auto.md) is as it comes, with the budget "fast". No setting was chosen by these figures.
 
-A peer that holds a fifth of the queries out to stop by has not learned from them, and `auto` has. So two of them are
-also refitted on all training queries with the rounds that were best before, and so are the members of a plain mean of
-four peers (LightGBM's regression, lambdarank and xendcg, XGBoost's pairwise; each in units of its deviation within
-queries): that row is the fair one to compare with. `auto` still takes more time: three to eight times a LightGBM
-training of 300 rounds from 10,000 documents on, more below. Figures of `auto` are of an earlier version, slower and
-of about the same worth on held-out queries ([Auto](models/auto.md#time)); of CatBoost there is no refit.
+`auto` learns from the queries that its peers hold out to stop by. So two of them are also refitted on all training
+queries with the rounds that were best before, and so are the members of a plain mean of four peers (LightGBM's
+regression, lambdarank and xendcg, XGBoost's pairwise): that row is the fair one to compare with. `auto` takes [more
+time](auto.md#time); its figures are of an earlier version, slower and of about the same worth on held-out queries.
+Of CatBoost there is no refit.
 
-A figure is the mean over queries, and over the draws of the folds where there are several ([what was
-run](#what-was-run) says how many for each set; a draw counts where all methods were run on it). A star marks what is
-below `auto`, a dagger what is above it, with p < .05 by a randomisation test over queries after Holm's correction over
-the methods of the set."""
+A figure is the mean over queries, and over [draws](#what-was-run) of the folds where there are several. A star marks
+what is below `auto`, a dagger what is above it, with p < .05 by a randomisation test over queries after Holm's
+correction over the methods of the set."""
 Cells = dict[tuple[str, str], Any]
 
 
@@ -78,18 +75,18 @@ def _read() -> tuple[dict[str, Cells], dict[str, list[tuple[int, int]]]]:
 
 def _page(values: dict[str, Cells], runs: dict[str, list[tuple[int, int]]]) -> list[str]:
     lines = [*INTRODUCTION.splitlines(), "", "## In short", "", *_lines(values, list(runs))]
-    for metric in METRICS:
-        lines += ["", f"## {metric}", "", *_table(values[metric])]
+    lines += ["", "## NDCG@10", "", *_table(values["ndcg@10"])]
     lines += ["", "## All sets alike", "", *_alike(values["ndcg@10"])]
-    lines += ["", "## Ranks over sets", "", *_board(values["ndcg@10"])]
     lines += ["", "## MQ2008 by the official rule", "", *_official()]
     lines += ["", "## Does the estimate hold?", "", *_coverage()]
-    lines += ["", "## What was run", "", "| set | queries | folds | draws |", "|---|---|---|---|"]
+    said = []
     for name in SETS:
         if name in runs:
-            queries = len(values["ndcg@10"][name, "auto"])
-            folds = ", ".join(sorted({str(count) for count, _ in runs[name]}))
-            lines.append(f"| {name} | {queries:,} | {folds} | {len(runs[name])} |")
+            draws = "" if len(runs[name]) == 1 else f", {len(runs[name])} draws"
+            said.append(f"{name} ({len(values['ndcg@10'][name, 'auto']):,}{draws})")
+    folds = " or ".join(sorted({str(count) for own in runs.values() for count, _ in own}))
+    said[0] = f"Queries of every set, in {folds} folds: {said[0]}"
+    lines += ["", "## What was run", "", *textwrap.wrap("; ".join(said) + ".", 120)]
     left = [name for name in SETS if name not in runs]
     if left:
         lines += ["", f"Not run with all methods up to now: {', '.join(left)}."]
@@ -127,15 +124,14 @@ def _short(metric: str, cells: Cells, sets: list[str]) -> str:
 def _coverage() -> list[str]:
     """What auto expected of itself on halves of the queries, and what it was worth on the others."""
     lines = [
-        "`auto` with two members (`coverage.py`) is fitted on a random half of the queries. It expects an NDCG@10,",
-        "with an interval over queries, and has another on the other half. The expectation holds where the two differ",
-        "by less than 1.96 standard errors of their difference. The last three columns are about its chances (that one",
-        "document is better than another, that they are tied, that one is among the first five): the mean distance",
-        "between what was said and how often it happened, over tenths of the chances. Every set had twelve halves; on",
-        "MQ2008 8 of them held, so that it was run on to forty, and all of these count.",
+        "`auto` with two members (`coverage.py`), fitted on a random half of the queries, expects an NDCG@10 and has",
+        "another on the other half. That holds where the two differ by less than 1.96 standard errors. The last three",
+        "columns are the mean distance between its chances (that one document is better than another, that they are",
+        "tied, that one is among the first five) and how often it was so. Every set had twelve halves; on MQ2008 8 of",
+        "them held, so that it was run on to forty, and all of these count.",
         "",
-        "| set | halves | expected | worth | expected less worth | holds | better | tie | top 5 |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| set | expected | expected less worth | holds | better | tie | top 5 |",
+        "|---|---|---|---|---|---|---|",
     ]
     for path in sorted(RESULTS.glob("coverage.*.json")):
         rows = json.loads(path.read_text())
@@ -144,9 +140,9 @@ def _coverage() -> list[str]:
         )
         both = np.hypot((high - low) / (2 * 1.96), error)
         holds = int(np.sum(np.abs(expected - worth) <= 1.96 * both))
-        numbers = f"{expected.mean():.4f} | {worth.mean():.4f} | {(expected - worth).mean():+.4f}"
+        numbers = f"{expected.mean():.4f} | {(expected - worth).mean():+.4f}"
         off = " | ".join(f"{np.mean([row['chances'][what] for row in rows]):.3f}" for what in rows[0]["chances"])
-        lines.append(f"| {rows[0]['set']} | {len(rows)} | {numbers} | {holds} of {len(rows)} | {off} |")
+        lines.append(f"| {rows[0]['set']} | {numbers} | {holds} of {len(rows)} | {off} |")
     return lines
 
 
@@ -183,14 +179,16 @@ def _marks(name: str, cells: Cells) -> dict[str, str]:
 
 
 def _alike(cells: Cells) -> list[str]:
-    """Means over sets, each set counted once however many queries it has, and what auto has more."""
+    """What auto has more in the mean over sets, each set counted once, and the ranks of a race with ties a set."""
     sets = [name for name in SETS if (name, "auto") in cells]
+    ranks = _ranks(cells, sets)
     lines = [
         "By how much `auto` is above a method in NDCG@10, each set counted once however many queries it has, with the",
-        "standard error over the sets on which that method was run. Two standard errors are the least to speak of.",
+        "standard error over the sets on which that method was run. Ranks are those of `luce.aggregate.score_board`,",
+        f"every set a race, with 95% sets that hold for all methods at once; `auto` has {ranks.get('auto', 'none')}.",
         "",
-        "| method | sets | mean of sets | `auto` there | `auto` above by | standard error | sets with `auto` above |",
-        "|---|---|---|---|---|---|---|",
+        "| method | sets | `auto` above by | standard error | rank |",
+        "|---|---|---|---|---|",
     ]
     for method in METHODS:
         own = [name for name in sets if (name, method) in cells and method != "auto"]
@@ -199,33 +197,21 @@ def _alike(cells: Cells) -> list[str]:
         theirs, ours = (np.array([np.nanmean(cells[name, who]) for name in own]) for who in (method, "auto"))
         more = ours - theirs
         error = more.std(ddof=1) / np.sqrt(len(own))
-        said = f"{theirs.mean():.4f} | {ours.mean():.4f} | {more.mean():+.4f} | {error:.4f} | {int(np.sum(more > 0))}"
-        lines.append(f"| {method} | {len(own)} | {said} |")
+        lines.append(f"| {method} | {len(own)} | {more.mean():+.4f} | {error:.4f} | {ranks.get(method, '')} |")
     return lines
 
 
-def _board(cells: Cells) -> list[str]:
-    """Methods ranked over the sets on which all of them were run, by a race with ties a set."""
-    sets = [name for name in SETS if (name, "auto") in cells]
+def _ranks(cells: Cells, sets: list[str]) -> dict[str, str]:
+    """The rank, and its range, of every method that was run on all sets."""
     if len(sets) < 2:
-        return ["Fewer than two sets have been run with all methods up to now."]
-    places = _places(cells, sets)
-    columns: dict[str, list[object]] = {"method": list(places)}
+        return {}
+    methods = list(_places(cells, sets))
+    columns: dict[str, list[object]] = {"method": [*methods]}
     for name in sets:
-        columns[name] = [float(np.nanmean(cells[name, method])) for method in places]
+        columns[name] = [float(np.nanmean(cells[name, method])) for method in methods]
     board = score_board(columns, random_state=0)
-    mean = {method: own.mean() for method, own in places.items()}
-    lines = [
-        f"Our own score board (`luce.aggregate.score_board`) over {len(sets)} sets by NDCG@10, every set a race: ranks",
-        "with 95% sets that hold for all methods at once.",
-        "",
-        "| method | strength | rank | from | to | mean rank |",
-        "|---|---|---|---|---|---|",
-    ]
-    for i, name in enumerate(board.names):
-        numbers = f"{board.rank[i]} | {board.rank_lower[i]} | {board.rank_upper[i]} | {mean[name]:.1f}"
-        lines.append(f"| {name} | {board.strength[i]:+.2f} | {numbers} |")
-    return lines
+    rows = zip(board.names, board.rank, board.rank_lower, board.rank_upper, strict=True)
+    return {name: f"{rank} ({lower} to {upper})" for name, rank, lower, upper in rows}
 
 
 def _official() -> list[str]:
