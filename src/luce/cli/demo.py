@@ -11,8 +11,6 @@ from luce.cli.common import Report, SeedOption, check_ending
 from luce.errors import SettingError
 
 _MODELS = ["lambdamart", "pmop-fd", "ranknet", "ranksvm", "listnet"]
-_AUTO = {"members": ["luce-linear", "regression"], "folds": 3}
-"""As much of auto as a demonstration has time for."""
 _METRICS = ["ndcg@10", "ndcg@1", "map", "err"]
 _FEWEST = 10
 
@@ -44,8 +42,7 @@ def demo(
         write_letor(data.take(range(first, last)), out / f"{part}.txt")
     report.say(f"Wrote {out / 'train.txt'}, {out / 'vali.txt'} and {out / 'test.txt'}.")
 
-    candidates = [Candidate.named(name) for name in _MODELS]
-    candidates += [Candidate("auto", [_AUTO], system="auto")] if auto else []
+    candidates = [Candidate.named(name) for name in [*_MODELS, *(["auto"] if auto else [])]]
     report.say("Training; the first use of each model compiles it, once and for all ...")
     folds = find_folds(out)
     notes = {"data": str(out.resolve()), "reading": {}}
