@@ -139,8 +139,8 @@ class Loss(Spec, ABC, open_to_change=True):
     def top_chances(self, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> TopKChances:
         """Chances of every document of one query to be among its first k."""
         raise SettingError(
-            f"The loss {self.name!r} has no top-k probabilities; 'topk_listmle', 'listmle', 'davidson' and the 'hom' "
-            "losses have."
+            f"The loss {self.name!r} has no top-k probabilities; 'plackett_luce', 'topk_listmle', 'davidson' and the "
+            "'hom' losses have."
         )
 
     def of_length(self, k: int) -> Self:
