@@ -161,7 +161,9 @@ class _More:
     """Options: what is written and compared, and where."""
 
     per_query: Path | None = flag(None, "Write a CSV with the rows query, metric, value.")
-    compare: list[Path] | None = flag(None, "Another model (.luce), scores or run, for a paired test; may be repeated.")
+    compare: list[Path] | None = flag(
+        None, "Another model (.luce, or LightGBM's or XGBoost's), scores or run, for a paired test; may be repeated."
+    )
     dask: DaskOption = None
     seed: SeedOption = 0
 
@@ -251,31 +253,40 @@ class _Judging:
         first = next(path for path in (given.model, given.scores, given.run) if path is not None)
         qrels = None if given.run is None else self._qrels()
         found: list[Evaluation] = []
+        read_already: Groups | None = None
         for path, known in [(first, given.model is not None), *((path, is_model(path)) for path in others)]:
             ranking: Any
             if qrels is not None:
                 ranking, judged = self._joined(path, qrels)
             else:
-                ranking, judged = self._scored(path, known)
+                ranking, judged = self._scored(path, known, read_already)
                 if not found:
+                    read_already = judged
                     say_columns(self.report, judged)
             lists = self._lists(judged, tell=not found)
             found.append(evaluate_model(ranking, judged, self.wanted, comparisons=lists, order="data"))
         return found
 
-    def _scored(self, path: Path, as_model: bool) -> tuple[Any, Groups]:
-        """A model or scores, and the data that they go with."""
+    def _scored(self, path: Path, as_model: bool, before: Groups | None) -> tuple[Any, Groups]:
+        """A model or scores, and the data that they go with; those of the first ranking serve what has no schema."""
+        from luce.base import RankerBase, make_base
         from luce.data.readers.detect import read
         from luce.data.trec import read_scores
         from luce.model_file import load
+        from luce.scorers.boosters import library_of_file
 
         file = one_file(self.data)
         if as_model:
             ranking: Any = load(path)
             data = read_matching(file, ranking.feature_names_, self.options, ranking.schema_)
-        else:
-            data = read(file, **self.options)
+            return ranking, self._with_subtopics(data, "error")
+        data = read(file, **self.options) if before is None else before
+        if library_of_file(path) is None:
             ranking = read_scores(path, data)
+        else:
+            base = make_base(str(path))
+            assert isinstance(base, RankerBase)
+            ranking = base.ranker
         return ranking, self._with_subtopics(data, "error")
 
     def _qrels(self) -> Qrels:
