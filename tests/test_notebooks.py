@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from pathlib import Path
 
@@ -39,3 +40,13 @@ def test_there_are_three_small_ones():
     assert len(BOOKS) == 3
     assert all(path.stat().st_size < 200_000 for path in BOOKS)
     assert all(path.name in (DOCS / "notebooks.md").read_text() for path in BOOKS)
+
+
+def test_notebooks_are_shown_with_what_their_cells_gave(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    rendered = importlib.import_module("rendered")
+    shown = rendered.rendered(DOCS / "notebooks/arena_leaderboard.ipynb")
+    assert "## An arena leaderboard" in shown
+    assert "board.plot()\n```\n\n<img alt=" in shown
+    assert "<div><" in shown
+    assert "\n# " not in shown
