@@ -170,7 +170,8 @@ def test_a_page_and_a_site_to_publish(run, battles, tmp_path) -> None:
         (("--title", "x"), "--title does nothing without --html"),
         (("--html", tmp_path / "b.html", "--link", "player1=javascript:1"), "item=https://"),
         (("--html", tmp_path / "b.html", "--link", "nobody=https://a.b"), "'nobody', which is not on this board"),
-        (("--site", battles), "is a file"),
+        (("--site", battles), "this command reads it"),
+        (("--site", tmp_path / "b.html"), "is a file"),
     ):
         code, _, err = run("leaderboard", battles, *wrong)
         assert (code, said in err) == (2, True), err
