@@ -103,7 +103,9 @@ def next_battles(
         hoped = now
     order = sorted(chosen, key=lambda pair: -gain[pair])
     notes = ["The first battles link components; run --next again on the board that they make."] if links else []
-    notes += [] if open_.any() else ["Every pair of a component is decided; no battle can shorten a rank set."]
+    if not open_.any():
+        none = "Every pair of a component is decided" if better.any() else "No error of a difference is known"
+        notes.append(f"{none}; no battle can be chosen that shortens a rank set.")
     return NextBattles(
         pairs=tuple((names[a], names[b]) for a, b in (*links, *order)),
         battles=(*[1] * len(links), *(chosen[pair] for pair in order)),

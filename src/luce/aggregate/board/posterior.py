@@ -216,7 +216,7 @@ def step_down(t: FloatArray, rows: Rows, component: IntArray, level: float, leas
 
 def _decided(t: FloatArray, greatest: Rows, level: float, least: float) -> tuple[NDArray[np.bool_], FloatArray]:
     """The pairs beyond the quantile of the greatest, which is judged again without them; and that quantile."""
-    open_, critical = np.isfinite(t), np.array([[np.inf]])
+    open_, critical = np.isfinite(t), np.array([[least]])
     decided = np.zeros(t.shape, dtype=bool)
     while open_.any():
         drawn = greatest(open_)
