@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError
+from luce.export import export_model
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +99,46 @@ def test_models_and_data_of_the_wrong_kind(parts, models):
         luce.blend(models[0], parts[1])
     with pytest.raises(SettingError, match="are ndarray; give Groups"):
         luce.blend(list(models), parts[1].X)
+
+
+def _table(rows: int, seed: int, gaps: float) -> luce.Groups:
+    rng = np.random.default_rng(seed)
+    a, b = rng.random(rows), rng.normal(size=rows) * 5
+    brand = rng.choice(["acme", "zed", "none"], rows)
+    label = (a > 0.6) * 1 + (brand == "acme")
+    a[rng.random(rows) < gaps] = np.nan
+    table = {"qid": np.arange(rows) // 10, "a": a, "b": b, "brand": brand, "label": label}
+    return luce.from_frame(pd.DataFrame(table), allow_nan=True)
+
+
+@pytest.mark.filterwarnings("ignore:The feature 'a' has gaps, and had none in training")
+@pytest.mark.parametrize("kinds", [("linear", "linear"), ("linear", "trees", "linear"), ("trees", "trees")])
+def test_models_of_tables_with_gaps_and_categories_are_blended(kinds, tmp_path):
+    """Each has medians of its own, and only some have seen gaps of a column: the sum is that of their scores."""
+    sets = [_table(300, 0, 0.3), _table(300, 1, 0.0), _table(300, 2, 0.2)]
+    members = [
+        luce.Ranker(scorer=kind, max_iter=6, random_state=0).fit(data) for kind, data in zip(kinds, sets, strict=False)
+    ]
+    both = luce.blend(members, sets[0], weights="equal")
+    later = _table(200, 3, 0.4)
+    spreads = [spread(member.predict(sets[0]), sets[0]) for member in members]
+    expected = np.mean([m.predict(later) / s for m, s in zip(members, spreads, strict=True)], axis=0)
+    found = both.predict(later)
+    scale = found @ expected / (expected @ expected)
+    np.testing.assert_allclose(found, scale * expected, rtol=1e-6, atol=1e-9)
+    both.save(tmp_path / "blend.luce")
+    np.testing.assert_array_equal(luce.load(tmp_path / "blend.luce").predict(later), found)
+    assert export_model(both, "python", check=later).comparison.largest < 1e-10
+
+
+def test_models_of_other_categories_are_refused():
+    one, other = _table(100, 0, 0.0), _table(100, 1, 0.0)
+    assert dict(one.schema.categories) == {2: ("acme", "none", "zed")}
+    renamed = pd.DataFrame({"qid": one.qid, "a": one.X[:, 0], "b": one.X[:, 1], "label": one.y})
+    renamed["brand"] = np.where(one.X[:, 2] == 0, "bolt", "nut")
+    members = [
+        luce.Ranker(max_iter=3).fit(data)
+        for data in (one, luce.from_frame(renamed[["qid", "a", "b", "brand", "label"]]))
+    ]
+    with pytest.raises(DataError, match="same categories"):
+        luce.blend(members, other)

@@ -21,6 +21,7 @@ import numpy as np
 from luce.auto.crossfit import summed
 from luce.auto.weights import fit_scale, learn, spread, value_blends
 from luce.base import make_base
+from luce.data.filling import Filling
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.losses.base import Loss
@@ -80,10 +81,14 @@ def _check(model: Ranker, first: Ranker) -> None:
         raise SettingError(f"A blend takes fitted models with the scorers trees and linear; {model!r} is none.")
     if model.base_ is not None or model.on_scores_ or model.query_norm is not None:
         raise SettingError(f"A blend takes models without base and query_norm; {model!r} has one of them.")
-    if model.filling_ is not None and not model.filling_.is_plain:
-        raise SettingError(f"A blend takes models of numbers without gaps; {model!r} fills gaps or has categories.")
     if model.feature_names_ != first.feature_names_:
         raise DataError("The models of a blend must be trained on the same features in the same order.")
+    if _categories(model) != _categories(first):
+        raise DataError("The models of a blend must know the same categories; give the schema of one to the others.")
+
+
+def _categories(model: Ranker) -> dict[int, tuple[str, ...]]:
+    return {} if model.schema_ is None else dict(model.schema_.categories)
 
 
 def can_join(model: Ranker, first: Ranker) -> bool:
@@ -97,19 +102,56 @@ def can_join(model: Ranker, first: Ranker) -> bool:
 
 def joined_models(models: Sequence[Ranker], factors: FloatArray, loss: Loss | None) -> Ranker:
     """One ranker whose scores are those of the models times these factors."""
-    parts = [model.scorer_.forest if isinstance(model.scorer_, FittedTrees) else model.scorer_ for model in models]
+    of_trees = [model for model in models if isinstance(model.scorer_, FittedTrees)]
+    of_linear = [model for model in models if isinstance(model.scorer_, FittedLinear)]
+    filling, linear_scores = _on_one_filling(of_linear)
+    scored = iter(linear_scores)
+    parts = [model.scorer_.forest if isinstance(model.scorer_, FittedTrees) else next(scored) for model in models]
     forest, linear = summed(parts, factors.tolist())
-    of_trees = next((model for model in models if isinstance(model.scorer_, FittedTrees)), None)
     below = None
     if linear is not None:
-        of_linear = next(model for model in models if isinstance(model.scorer_, FittedLinear))
-        below = _fitted(of_linear, linear, models[0], loss)
-    if of_trees is None:
+        below = _fitted(of_linear[0], linear, models[0], loss)
+        below.filling_ = filling
+    if not of_trees:
         assert below is not None
         return below
-    result = _fitted(of_trees, FittedTrees(forest, models[0].n_features_in_), models[0], loss)
+    result = _fitted(of_trees[0], FittedTrees(forest, models[0].n_features_in_), models[0], loss)
     result.base, result.base_ = below, make_base(below)
     return result
+
+
+def _on_one_filling(models: Sequence[Ranker]) -> tuple[Filling | None, list[FittedLinear]]:
+    r"""Linear scores over the columns of one filling of gaps, which is that of all of them together.
+
+    A gap adds $w_m \tilde x_m$ with the median $\tilde x_m$ of the model: where medians differ, an indicator of the gap
+    adds the difference, so that no score changes.
+    """
+    fillings = [model.filling_ for model in models if model.filling_ is not None]
+    if not fillings:
+        return None, [model.scorer_ for model in models]
+    if len(fillings) < len(models):
+        raise DataError("Some linear models of the blend fill gaps and others know none; train all on the same table.")
+    width = len(fillings[0].medians)
+    differs = [j for j in range(width) if len({filling.medians[j] for filling in fillings}) > 1]
+    marked = tuple(sorted({j for filling in fillings for j in filling.marked}.union(differs)))
+    joined = replace(fillings[0], marked=marked)
+    return joined, [_moved(model.scorer_, filling, joined) for model, filling in zip(models, fillings, strict=True)]
+
+
+def _moved(scorer: FittedLinear, own: Filling, joined: Filling) -> FittedLinear:
+    """A linear score over the columns of another filling, which marks the gaps of at least as many features."""
+    numbers, first = own.categories.count(0), own.categories.count(0) + len(own.marked)
+    place = {j: i for i, j in enumerate(j for j, count in enumerate(own.categories) if not count)}
+    gaps = dict(zip(own.marked, scorer.weights[numbers:first].tolist(), strict=True))
+    moved = [
+        gaps.get(j, 0.0) + scorer.weights[place[j]] * ((own.medians[j] or 0.0) - (joined.medians[j] or 0.0))
+        for j in joined.marked
+    ]
+    deviation = dict(zip(own.marked, scorer.inverse_sd[numbers:first].tolist(), strict=True))
+    weights = np.concatenate([scorer.weights[:numbers], moved, scorer.weights[first:]])
+    spreads = [deviation.get(j, 0.0) for j in joined.marked]
+    inverse_sd = np.concatenate([scorer.inverse_sd[:numbers], spreads, scorer.inverse_sd[first:]])
+    return replace(scorer, weights=weights, inverse_sd=inverse_sd)
 
 
 def _fitted(settings: Ranker, scorer: FittedTrees | FittedLinear, first: Ranker, loss: Loss | None) -> Ranker:
