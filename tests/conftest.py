@@ -1,4 +1,4 @@
-"""Shared fixtures: where the real data are, and a clean number of threads."""
+"""Shared fixtures: where the real data are, and how many threads a worker has."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    # Workers share the cores: threads of each that wait for cores of the others would make all of them slower.
+    _SHARE = max(1, (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+    os.environ.setdefault("OMP_NUM_THREADS", str(_SHARE))
 
 
 def data_folder() -> Path:
