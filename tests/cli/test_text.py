@@ -88,6 +88,14 @@ def test_the_whole_way_to_an_engine(call, tmp_path):
     table.to_csv(tmp_path / "logged.csv", index=False)
     assert call("text-check", tmp_path / "logged.csv", "--model", tmp_path / "m.luce")[0] == 1
     assert call("text-check", train, "--model", tmp_path / "m.luce")[0] == 2
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    assert call("export", tmp_path / "m.luce", *how, "--what", "index", "-o", alone / "m.json")[0] == 0
+    assert [path.name for path in alone.iterdir()] == ["m-index.json"]
+    assert (alone / "m-index.json").read_bytes() == (tmp_path / "m-index.json").read_bytes()
+    code, _, error = call("export", tmp_path / "m.luce", *how, "--what", "weights", "-o", alone / "m.json")
+    assert code == 2
+    assert "it has all, model, features, query, index, check" in error
 
 
 def test_a_log_becomes_a_table(call, tmp_path):

@@ -51,6 +51,7 @@ def export(
     ),
     out: Path | None = typer.Option(None, "--out", "-o", help="The file to write (default: standard output)."),
     check: Path | None = typer.Option(None, help="Documents on which the export is evaluated beside the model."),
+    what: str = typer.Option("all", help="Files to write: all, model, features, query, index or check."),
     form: _Form,
     reading: Reading,
     report: Report,
@@ -74,14 +75,16 @@ def export(
     engine = known and target in ("elasticsearch", "opensearch", "solr")
     made = export_model(ranker, target, check=rows, texts=check if engine else None, **settings)
     if out is None:
+        if what != "all":
+            raise SettingError(f"--what {what} writes a file; give --out FILE, or leave it out.")
         if len(made.models) > 1:
             raise SettingError(f"{target} takes this model as {len(made.models)} files; give --out FILE.")
         print(made.content)
         for remark in made.remarks:
             report.say(remark)
         return
-    made.save(out)
-    _tell(report, made, out)
+    made.save(out, what)
+    _tell(report, made, out, what)
 
 
 def _offset(text: str) -> Any:
@@ -93,13 +96,13 @@ def _offset(text: str) -> Any:
         raise SettingError(f"--offset is {text!r}; it must be a number or auto.") from None
 
 
-def _tell(report: Report, made: Export, out: Path) -> None:
+def _tell(report: Report, made: Export, out: Path, what: str) -> None:
     found = made.comparison
     machine: dict[str, Any] = {
         "file": str(out),
         "target": made.target,
         "bytes": out.stat().st_size if out.is_file() else None,
-        "files": [str(path) for path in made.files(out)],
+        "files": [str(path) for path in made.files(out, what)],
         "offset": made.offset,
         "remarks": made.remarks_on(out),
         "check": None if found is None else found._asdict(),

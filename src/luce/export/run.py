@@ -78,14 +78,22 @@ class Export:
         """The first model."""
         return self.models[0]
 
-    def files(self, path: str | Path) -> dict[Path, str | bytes]:
-        """What is written where: the first model as `path`, others beside it."""
-        ends = ["", *(f"-{i}" for i in range(2, len(self.models) + 1)), *self.beside]
-        return dict(zip((_beside(path, end) for end in ends), (*self.models, *self.beside.values()), strict=True))
+    def files(self, path: str | Path, what: str = "all") -> dict[Path, str | bytes]:
+        """What is written where: the first model as `path`, others beside it.
 
-    def save(self, path: str | Path) -> None:
-        """Write the model, and what goes with it beside it, each file atomically."""
-        for place, content in self.files(path).items():
+        `what` is "all", "model", or what stands beside it: "features", "query", "index" or "check".
+        """
+        models = {f"-{i}" if i > 1 else "": model for i, model in enumerate(self.models, 1)}
+        parts: dict[str, dict[str, Any]] = {"all": {**models, **self.beside}, "model": models}
+        for end, content in self.beside.items():
+            parts.setdefault(end.strip("-").partition(".")[0], {})[end] = content
+        if what not in parts:
+            raise SettingError(f"{self.target} has no {what!r} to write for this model; it has {', '.join(parts)}.")
+        return {_beside(path, end): content for end, content in parts[what].items()}
+
+    def save(self, path: str | Path, what: str = "all") -> None:
+        """Write the model, and what goes with it beside it, or one of these, each file atomically."""
+        for place, content in self.files(path, what).items():
             with atomic_write(place) as stream:
                 stream.write(content.encode() if isinstance(content, str) else content)
 
