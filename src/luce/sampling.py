@@ -14,12 +14,10 @@ is a vector of membership; each chain is a pure function, `step(stream, scores, 
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from luce.numerics.compiled import kernel, part
-from luce.numerics.symmetric import even_out, forward, prefix_log_sums, walk_back
+from luce.numerics.symmetric import even_out, forward, log_choices, prefix_log_sums, walk_back
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -231,12 +229,7 @@ def metropolis_step(stream, scores, member, as_printed):  # type: ignore[no-unty
         proposed_total += scores[order[i]]
     gain = proposed_total / proposed_size - total / size
     if not as_printed:
-        gain += _log_choices(n, proposed_size) - _log_choices(n, size)
+        gain += log_choices(n, proposed_size) - log_choices(n, size)
     if np.log(1.0 - uniform(stream)) < gain:
         return proposed
     return member
-
-
-@part
-def _log_choices(n, m):  # type: ignore[no-untyped-def]
-    return math.lgamma(n + 1.0) - math.lgamma(m + 1.0) - math.lgamma(n - m + 1.0)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import luce
-from luce.losses.partition import Pieces
 from luce.losses.tier_sizes import SizeModel
 from tests.conformance.cases import problem
 from tests.numerics.by_kernels import log_sums
@@ -159,11 +158,11 @@ def test_random_cuts(name):
     scores, labels, offsets = problem(3, sizes=(30, 9, 25))
     loss = luce.losses.get(name, cut=12, seed=4)
     pieces = loss.prepare(labels, offsets)
-    assert np.diff(pieces.tiers.starts[pieces.tiers.queries]).tolist() == [10, 10, 10, 9, 9, 8, 8]
+    assert np.diff(pieces.starts[pieces.races]).tolist() == [10, 10, 10, 9, 9, 8, 8]
     value = loss.value_and_grad(scores, labels, offsets)[0]
     expected = 0.0
-    for a, b in itertools.pairwise(pieces.tiers.queries):
-        rows = pieces.tiers.order[pieces.tiers.starts[a] : pieces.tiers.starts[b]]
+    for a, b in itertools.pairwise(pieces.races):
+        rows = pieces.order[pieces.starts[a] : pieces.starts[b]]
         expected += luce.losses.get(name).value_and_grad(scores[rows], labels[rows])[0]
     assert value == pytest.approx(expected, rel=1e-12)
     assert loss.log_prob(scores[:30], labels[:30]) == luce.losses.get(name).log_prob(scores[:30], labels[:30])
@@ -198,7 +197,7 @@ def test_weights_of_tiers(name, settings, spread):
     if name in ("pmop_gibbs", "pmop_mh") or "stage_weights" in settings:
         # Draws and powers belong to the number of a stage, so that what follows a stage cannot stand by itself.
         ones = luce.losses.get(name, **settings)
-        pieces = Pieces(ones.prepare(labels, np.array([0, 9])), np.arange(2), np.ones(4))
+        pieces = ones.prepare(labels, np.array([0, 9]))._replace(weights=np.ones(4))
         found = ones.evaluate(pieces, scores, (0, 1), np.empty(9))[0]
         assert found == pytest.approx(plain.value_and_grad(scores, labels)[0], rel=1e-12)
     else:

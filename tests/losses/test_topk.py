@@ -10,6 +10,7 @@ import pytest
 
 import luce
 from luce.data.comparisons import Comparisons
+from luce.data.statements import Statements
 from luce.errors import DataError, SettingError
 from luce.losses.probabilities import topk_probability
 from luce.losses.top_sets import all_sets
@@ -256,10 +257,11 @@ def test_a_tie_at_the_cut_is_averaged_over_all_choices_where_they_are_few(name, 
 
 
 def test_drawn_choices_at_the_cut_are_balanced():
-    from luce.losses.top_lists import average_cuts, from_labels
+    from luce.losses.top_lists import average_cuts, top_lists
 
     labels, offsets = np.array([1.0] + [0.0] * 12 + [2.0, 1.0]), np.array([0, 13, 15])
-    lists = average_cuts(from_labels(labels, offsets, 6, "exact", "exact"), 20, seed=3)
+    said = Statements.of_grades(labels, offsets)
+    lists = average_cuts(top_lists(said, 6, "exact"), 20, seed=3, whole=np.zeros(2, dtype=bool))
     assert lists.queries.tolist() == [0, 20, 21]
     assert lists.tops.tolist() == [6] * 20 + [2]
     np.testing.assert_allclose(np.add.reduceat(lists.weights, lists.queries[:-1]), 1.0)
@@ -397,14 +399,14 @@ def test_weights_of_lists(name):
 
 @pytest.mark.parametrize(("ties", "top"), [("extend", [3, 2, 0]), ("shrink", [3])])
 def test_a_tier_at_the_cut_of_a_list(ties, top):
-    from luce.losses.top_lists import from_comparisons
+    from luce.losses.top_lists import top_lists
 
-    lists = Comparisons.from_orders([[3, [2, 0], 1]])
-    found = from_comparisons("hom_gg", lists, np.array([0, 5]), 2, ties)
+    said = Statements.of_comparisons(Comparisons.from_orders([[3, [2, 0], 1]]), np.array([0, 5]))
+    found = top_lists(said, 2, ties)
     assert found.rows[: found.tops[0]].tolist() == top
     assert found.tied[: found.tops[0]].tolist() == [False, False, True][: len(top)]
-    with pytest.raises(DataError, match=r"rows 2 and 0 are in one tier of its list, at the cut k = 2"):
-        from_comparisons("hom_gg", lists, np.array([0, 5]), 2, "error")
+    with pytest.raises(DataError, match=r"rows 2 and 0 are in one tier of its list at the cut k = 2"):
+        top_lists(said, 2, "error")
 
 
 def test_open_lists_leave_out_what_they_do_not_name():

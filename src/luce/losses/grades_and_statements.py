@@ -183,20 +183,14 @@ class GradesAndClicks(GradesAndComparisons):
         """The loss on the clicks."""
         return self._choice
 
-    def with_parameters(self, values: FloatArray) -> Self:
-        """The same with these values of the parameters of the loss on grades."""
-        return type(self)(self.loss.with_parameters(values), self.weight)
-
     def prepare(self, target: Any, offsets: IntArray) -> tuple[Any, Any, IntArray]:
         """Both targets, each as its loss wants it (no grades where they say nothing), and the query boundaries."""
-        labels, clicks = target
-        graded = self.loss.prepare(labels, offsets) if says_something(labels) else None
+        graded, choices, _ = super().prepare(target, offsets)
         if graded is None and self._choice is not self.loss:
             raise SettingError(
                 f"The loss {self.loss.name!r} learns from grades, and there are none beside the clicks; take "
                 "'click_choice', or a loss over pairs on luce.clicks.pairs."
             )
-        choices = self._choice.prepare(clicks, offsets)
         scale = (len(offsets) - 1) / choices.chosen.sum()
         return graded, choices._replace(chosen=choices.chosen * scale), offsets
 

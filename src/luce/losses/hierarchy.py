@@ -21,7 +21,7 @@ from scipy.special import logsumexp, softmax
 from luce.checks import number, whole
 from luce.errors import DataError, SettingError
 from luce.losses.base import check_scores
-from luce.losses.top_groups import GROUP_GROUP, ONE_GROUP, ONE_ONE
+from luce.losses.top_lists import GROUP_GROUP, ONE_GROUP, ONE_ONE
 from luce.losses.top_sets import indicators, log_between
 from luce.types import FloatArray, IntArray
 

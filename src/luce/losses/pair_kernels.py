@@ -9,7 +9,7 @@ taken of the product of as many pairs as a number has room for.
 Of any other link the value and derivatives over the range of all differences are laid down cell by cell as polynomials
 through Chebyshev nodes (`pair_table`); a pair then costs a few products, and Python is called on the nodes only.
 
-Long queries are cut into tasks (`luce.losses.pair_sums.plan`), each by panel sums (`luce.numerics.chebyshev`) or pair
+Long queries are cut into tasks (`plan`), each by panel sums (`luce.numerics.chebyshev`) or pair
 by pair, whichever costs less.
 """
 
@@ -21,13 +21,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from luce.losses.pair_sums import BLOCK, CROSS, SELF, Here, Sums, plan
+from luce.losses.pair_sums import Here, Sums
 from luce.numerics.chebyshev import MAX_PANELS, NODES, Tree, cross_sum, grow_tree, meetings, n_levels, n_meetings
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp
 from luce.numerics.links import DAVIDSON, RAO_KUPPER, shape_of
 from luce.types import FloatArray, IntArray
 
+LONG, SHORT = 512, 256
+"""Documents from which a query may go by panels, and up to which a part of it does not: measured, see
+benchmarks/bench_pairwise.py."""
 _FAR = 140.0
 """Greatest logarithm of x: scores further apart have no common exponentials."""
 _FULL = 600.0
@@ -42,7 +45,6 @@ REACH = 200.0
 
 _AT = np.cos(np.pi * (np.arange(_TABLE_NODES) + 0.5) / _TABLE_NODES)
 _TO_POWERS = np.linalg.inv(_AT[:, None] ** np.arange(_TABLE_NODES))
-Task = tuple[int, int, int, int]
 Costs = tuple[float, float, float]
 """Nanoseconds of a pair, of a document in panels, and of a panel."""
 Terms = Callable[[FloatArray, bool], FloatArray]
@@ -170,7 +172,7 @@ def pairs_of_queries(form, starts, queries, f, win_weight, tie_weight, longest, 
             )
 
 
-def pair_table(terms: Callable[[FloatArray, bool], FloatArray], span: float, width: float, ties: bool) -> FloatArray:
+def pair_table(terms: Terms, span: float, width: float, ties: bool) -> FloatArray:
     """Coefficients (wins and ties, cell, power, quantity) of `terms` for differences from -span to span.
 
     A cell is the same to the last bit however far the table reaches.
@@ -245,48 +247,59 @@ def tables_for(terms: Terms, span: float, pairs: float, width: float, costs: Cos
     return tables
 
 
+def plan(starts: IntArray, short: int = SHORT) -> list[tuple[IntArray, bool]]:
+    """Cut the pairs of the tiers of one long group into tasks: edges of tiers, and whether ties inside them count.
+
+    Tiers are halved by documents until a half has one tier or at most `short` documents: every pair of different tiers
+    is then in exactly one task, as is every tied pair, and a document in O(log tiers) tasks.
+
+    >>> [(edges.tolist(), ties) for edges, ties in plan(np.array([0, 2, 4, 9]), 4)]
+    [([0, 2, 4], True), ([4, 9], True), ([0, 4, 9], False)]
+    """
+    if starts[-1] - starts[0] <= short or len(starts) == 2:
+        return [(starts, True)]
+    middle = 1 + int(np.argmin(np.abs(2 * starts[1:-1] - starts[0] - starts[-1])))
+    halves = plan(starts[: middle + 1], short), plan(starts[middle:], short)
+    return [*halves[0], *halves[1], (starts[[0, middle, -1]], False)]
+
+
 def panel_sums(here: Here, terms: Terms, pairs: Pairs, width: float, costs: Costs, sums: Sums) -> None:
     """One long group, which is `here` all by itself, task by task."""
     tasks = plan(here.starts)
     span, ties = float(np.ptp(here.f)), bool(here.tie_weight.any())
-    work = sum(_pairs(task, here) for task in tasks if _by_panels(task, here, 1, costs))
+    work = sum(_pairs_of_panels(here, *task, 1, costs) for task in tasks)
     tables = tables_for(terms, span, work, width, costs, 2 if ties else 1)
     if not len(tables):
         pairs(here, sums)
         return
     tree = grow_tree(here.f, width)
     sums.values[:], sums.by_t[:] = 0.0, 0.0
-    for task in tasks:
-        kind, first, middle, last = task
-        edges = here.starts[[first, middle, last]] if kind == CROSS else here.starts[first : last + 1]
+    for edges, tied in tasks:
         inside = slice(edges[0], edges[-1])
         found = Sums(np.zeros(1), np.zeros(1), sums.slopes[inside], sums.bends[inside])
-        if _by_panels(task, here, len(tree.ids), costs):
-            found.values[0], found.by_t[0] = _task(tables, tree, edges, kind == SELF, here, sums.slopes, sums.bends)
-        elif kind != SELF or here.tie_weight[edges[0]] > 0.0:
-            pairs(here.part(edges, kind != CROSS), found)
+        if _pairs_of_panels(here, edges, tied, len(tree.ids), costs):
+            found.values[0], found.by_t[0] = _by_panels(tables, tree, edges, here, sums.slopes, sums.bends)
+        elif len(edges) > 2 or here.tie_weight[edges[0]] > 0.0:
+            pairs(here.part(edges, tied), found)
         sums.values[:] += found.values
         sums.by_t[:] += found.by_t
 
 
-def _pairs(task: Task, here: Here) -> float:
-    kind, (begin, middle, end) = task[0], here.starts[list(task[1:])]
-    if kind == SELF:
-        return 0.5 * float(end - begin) ** 2 if here.tie_weight[begin] > 0.0 else 0.0
-    return float(middle - begin) * float(end - middle) if kind == CROSS else 0.0
+def _pairs_of_panels(here: Here, edges: IntArray, tied: bool, panels: int, costs: Costs) -> float:
+    """How many pairs a task has, of one tier or between two; 0 where panels cannot do it, or cost more."""
+    sizes, pairs = np.diff(edges).astype(np.float64), 0.0
+    if len(sizes) == 1:
+        pairs = 0.5 * sizes[0] ** 2 if here.tie_weight[edges[0]] > 0.0 else 0.0
+    elif not tied:
+        pairs = sizes[0] * sizes[1]
+    return float(pairs) if costs[0] * pairs >= costs[1] * sizes.sum() + costs[2] * panels else 0.0
 
 
-def _by_panels(task: Task, here: Here, panels: int, costs: Costs) -> bool:
-    n = here.starts[task[3]] - here.starts[task[1]]
-    pairs = _pairs(task, here) if task[0] != BLOCK else 0.0
-    return pairs > 0.0 and costs[0] * pairs >= costs[1] * n + costs[2] * panels
-
-
-def _task(
-    tables: FloatArray, tree: Tree, edges: IntArray, tied: bool, here: Here, slopes: FloatArray, bends: FloatArray
+def _by_panels(
+    tables: FloatArray, tree: Tree, edges: IntArray, here: Here, slopes: FloatArray, bends: FloatArray
 ) -> tuple[float, float]:
     rows = (edges[0], edges[1])
-    if not tied:
+    if len(edges) > 2:
         return cross_sum(tables[0], tree, rows, (edges[1], edges[2]), here.win_weight, False, slopes, bends)  # type: ignore[no-any-return]
     value, by_t = cross_sum(tables[1], tree, rows, rows, here.tie_weight, True, slopes, bends)
     # Every pair came twice, and every document with itself, d = 0: the diagonal of the table of a panel with itself.

@@ -15,15 +15,10 @@ from luce.data.statements import Statements
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Loss, Outputs, Target, statements
 from luce.losses.gains import DISCOUNTS, named_or_numbers
-from luce.numerics.segments import Chunk, Tiers, query_index, runs
+from luce.numerics.segments import Tiers, query_index, runs
 from luce.spec import option
 from luce.types import FloatArray, IntArray
 
-BLOCK, CROSS, SELF = range(3)
-"""Kinds of work in a plan: a few documents pair by pair, better tiers against worse ones, one long tier with itself."""
-LONG, SHORT = 512, 256
-"""Documents from which a query may go by panels, and up to which a part of it does not: measured, see
-benchmarks/bench_pairwise.py."""
 _AT_ONCE = 1 << 20
 """Pairs that are listed at once where every pair is taken by itself."""
 
@@ -167,53 +162,6 @@ def count_pairs(tiers: Tiers, tied: FloatArray) -> FloatArray:
     return pairs
 
 
-def plan(starts: IntArray, short: int = SHORT) -> list[tuple[int, int, int, int]]:
-    """Cut the pairs of the tiers of one long group into tasks (kind, first, middle, last tier + 1).
-
-    Tiers are halved by documents until a half has one tier or at most `short` documents: every pair of different tiers
-    is then in exactly one CROSS or BLOCK, every tied pair in one SELF or BLOCK, and a document in O(log tiers) tasks.
-
-    >>> plan(np.array([0, 2, 4, 9]), 4)
-    [(0, 0, 2, 2), (2, 2, 3, 3), (1, 0, 2, 3)]
-    """
-    return _tasks(starts, 0, len(starts) - 1, short)
-
-
-def _tasks(starts: IntArray, first: int, last: int, short: int) -> list[tuple[int, int, int, int]]:
-    size = starts[last] - starts[first]
-    if size <= short or last - first == 1:
-        return [(BLOCK if size <= short else SELF, first, last, last)]
-    middle = _middle(starts, first, last)
-    return [
-        *_tasks(starts, first, middle, short),
-        *_tasks(starts, middle, last, short),
-        (CROSS, first, middle, last),
-    ]
-
-
-def _middle(starts: IntArray, first: int, last: int) -> int:
-    # The boundary between tiers, neither the first nor the last one, that is nearest to half of the documents.
-    half = (starts[first] + starts[last]) // 2
-    tier = min(first + 1 + int(np.searchsorted(starts[first + 1 : last], half)), last - 1)
-    if tier - 1 > first and half - starts[tier - 1] < starts[tier] - half:
-        tier -= 1
-    return tier
-
-
-def positions(target: PairTarget, scores: FloatArray, chunk: Chunk) -> tuple[IntArray, Here]:
-    """Rows of a run of groups, best tier first, and what kernels see of them."""
-    first, last = target.groups[chunk[0]], target.groups[chunk[1]]
-    begin, end = target.starts[first], target.starts[last]
-    rows = target.order[begin:end]
-    return rows, Here(
-        target.starts[first : last + 1] - begin,
-        target.groups[chunk[0] : chunk[1] + 1] - first,
-        scores[rows],
-        target.win_weight[begin:end],
-        target.tie_weight[begin:end],
-    )
-
-
 def weights_of_tiers(weights: str | tuple[float, ...], by_grade: Tiers) -> FloatArray:
     """One weight a tier: the mean over the positions that it fills in the ideal order.
 
@@ -325,19 +273,23 @@ class PairwiseLoss(Loss):
         """One value a query; curvature is the diagonal of the Hessian."""
         chunk, values, grad, curvature, d_parameters = out
         first, last = (int(prepared.queries[q]) for q in chunk)
-        rows, here = positions(prepared, scores, (first, last))
+        tiers = slice(prepared.groups[first], prepared.groups[last] + 1)
+        at = slice(*prepared.starts[prepared.groups[[first, last]]])
+        rows, starts = prepared.order[at], prepared.starts[tiers] - at.start
+        weights = prepared.win_weight[at], prepared.tie_weight[at]
+        here = Here(starts, prepared.groups[first : last + 1] - tiers.start, scores[rows], *weights)
         n = last - first
         sums = Sums(np.zeros(n), np.zeros(n), np.zeros(len(rows)), np.zeros(len(rows) if len(curvature) else 0))
         if len(rows) == 2 * n and (np.diff(here.starts[here.queries]) == 2).all():
             self._two_by_two(here, sums)
         else:
             self.run_pairs(here, sums)
-        own, at = slice(*prepared.offsets[list(chunk)]), rows - prepared.offsets[chunk[0]]
+        own = slice(*prepared.offsets[list(chunk)])
         for found, result in ((sums.slopes, grad), (sums.bends, curvature)):
             if prepared.each_row_once and len(result):
                 result[rows] = found
             elif len(result):
-                result[own] = np.bincount(at, found, own.stop - own.start)
+                result[own] = np.bincount(rows - own.start, found, own.stop - own.start)
         if len(curvature):
             np.maximum(curvature[own], 0.0, out=curvature[own])  # convex: below 0 is rounding
         query = query_index(prepared.queries[chunk[0] : chunk[1] + 1])

@@ -15,6 +15,7 @@ from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.chances import PairProbabilities, TopKChances, exact_pairs
 from luce.losses.pair_kernels import (
+    LONG,
     REACH,
     Costs,
     form_of,
@@ -23,7 +24,7 @@ from luce.losses.pair_kernels import (
     pairs_of_queries,
     panel_sums,
 )
-from luce.losses.pair_sums import LONG, Here, PairwiseLoss, Sums, grades
+from luce.losses.pair_sums import Here, PairwiseLoss, Sums, grades
 from luce.numerics import links
 from luce.numerics.chebyshev import interpolation_error
 from luce.registry import canonical, unknown_name
@@ -282,7 +283,7 @@ class Davidson(TiedLoss):
 
     def top_chances(self, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> TopKChances:
         """Those of a race of scores by `race_scale`."""
-        from luce.losses.races import race_to_top  # only those who ask for the top need races
+        from luce.losses.plackett_luce import race_to_top  # only those who ask for the top need races
 
         return race_to_top(scores * self.race_scale, k)
 

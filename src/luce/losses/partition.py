@@ -16,27 +16,42 @@ from luce.numerics.segments import Tiers, query_index, tiers
 from luce.spec import option
 from luce.types import FloatArray, IntArray
 
-_DRAWN = (lambda loss: loss._draws, "cut or ties='random', which draw")
 
+class Races(NamedTuple):
+    """Tiers that are ordered among themselves: of queries, of random pieces of them, or of lists.
 
-class Pieces(NamedTuple):
-    """Tiers of queries or of random pieces of them, the first piece of every query, and the weights of the stages.
-
-    `weights` has one a tier, or none where all are 1.
+    Tier t holds the rows `order[starts[t]:starts[t + 1]]`; race r owns the tiers `races[r]` to `races[r + 1]`, best
+    first; query q owns the races `queries[q]` to `queries[q + 1]` and the rows `offsets[q]` to `offsets[q + 1]` of the
+    data. `weights` has one a tier, or none where all are 1.
     """
 
-    tiers: Tiers
-    firsts: IntArray
+    order: IntArray
+    starts: IntArray
+    races: IntArray
+    queries: IntArray
+    offsets: IntArray
     weights: FloatArray
+
+    @property
+    def stages(self) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+        """For a kernel that goes race by race."""
+        return self.order, self.starts, self.races, self.weights
 
 
 class StagedLikelihood(Likelihood):
     r"""A likelihood that goes stage by stage over the tiers of a query, and how its stages are weighed and cut.
 
-    `cut`, with `seed`, parts longer queries into random pieces of at most so many documents, each a query of its own;
-    all documents are kept. `tier_gain`, a base b > 1, weighs stage k by $|b^{y_k} - b^{y_{k+1}}|$, the difference of
-    the gains of its grade and that of the next stage (the last one has none, and counts nothing): a composite
-    likelihood, for those who are judged by NDCG, without a `log_prob`.
+    Parameters
+    ----------
+    tier_gain
+        A base b > 1 weighs stage k by $|b^{y_k} - b^{y_{k+1}}|$, the difference of the gains of its grade and that of
+        the next stage (the last one has none, and counts nothing): a composite likelihood, for those who are judged by
+        NDCG, without a `log_prob`. None weighs all alike.
+    cut
+        Cuts longer queries into random pieces of at most so many documents, each a query of its own. All documents are
+        kept. None takes queries whole.
+    seed
+        Of the cuts, and of a drawn order.
     """
 
     _: KW_ONLY
@@ -54,13 +69,13 @@ class StagedLikelihood(Likelihood):
         self.ordinal = self.tier_gain is None
         self.permutation_invariant = self.permutation_invariant and self.cut is None
 
-    def _pieces(self, keys: FloatArray, labels: FloatArray, offsets: IntArray) -> Pieces:
+    def _races(self, keys: FloatArray, labels: FloatArray, offsets: IntArray) -> Races:
         """Tiers of equal key, of queries or of their pieces."""
         if self.cut is None:
             made, firsts = tiers(keys, offsets), np.arange(len(offsets))
         else:
             made, firsts = cut_at_random(keys, offsets, self.cut, self.seed)
-        return Pieces(made, firsts, gain_weights(self.name, self.tier_gain, labels, made))
+        return Races(*made, firsts, offsets, gain_weights(self.name, self.tier_gain, labels, made))
 
     def _refuse_weighed(self) -> None:
         """Refuse probabilities where stages are weighed."""
@@ -86,26 +101,22 @@ class PartitionLikelihood(StagedLikelihood):
     knows_tiers = True
     direction: Literal["forward", "backward"] = field(default="forward", init=False)
 
-    def prepare(self, target: Target, offsets: IntArray) -> Tiers | Pieces:
+    def prepare(self, target: Target, offsets: IntArray) -> Races:
         """Tiers of equal label, in the order of the stages, of queries or of their pieces."""
         labels = as_labels(self, target, offsets)
-        pieces = self._pieces(orient(self.direction) * labels, labels, offsets)
-        return pieces.tiers if self.cut is None and self.tier_gain is None else pieces
+        return self._races(orient(self.direction) * labels, labels, offsets)
 
-    def fill(self, prepared: Tiers | Pieces, scores: FloatArray, out: Outputs) -> None:
+    def fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         """One value a query, the sum over its pieces where it is cut."""
-        if isinstance(prepared, Tiers):
-            self._fill(prepared, scores, NOT_WANTED, out)
-            return
-        firsts = prepared.firsts[out.chunk[0] : out.chunk[1] + 1]
+        firsts = prepared.queries[out.chunk[0] : out.chunk[1] + 1]
         pieces = (int(firsts[0]), int(firsts[-1]))
         values = np.empty(pieces[1] - pieces[0])
-        self._fill(prepared.tiers, scores, prepared.weights, out._replace(chunk=pieces, values=values))
+        self._fill(prepared, scores, out._replace(chunk=pieces, values=values))
         out.values[:] = np.add.reduceat(values, firsts[:-1] - firsts[0])
 
     @abstractmethod
-    def _fill(self, prepared: Tiers, scores: FloatArray, weights: FloatArray, out: Outputs) -> None:
-        """`Loss.fill` for whole queries; `weights` has one a tier, or none where all are 1."""
+    def _fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
+        """`Loss.fill` for races."""
 
     def fit_sizes(self, labels: ArrayLike, offsets: ArrayLike | None = None) -> SizeModel:
         """The sizes of tiers in training data, for the probabilities of this loss."""
@@ -116,8 +127,8 @@ class PartitionLikelihood(StagedLikelihood):
         self._refuse_weighed()
         f = check_scores(scores)
         offsets = np.array([0, len(f)])
-        cut = tiers(orient(self.direction) * as_labels(self, target, offsets), offsets)
-        stage = stages(cut)
+        made = tiers(orient(self.direction) * as_labels(self, target, offsets), offsets)
+        cut, stage = Races(*made, np.arange(2), offsets, NOT_WANTED), stages(made)
         if sizes is None:
             return self._log_prob(f, cut, stage)
         self._check_sizes(sizes)
@@ -150,11 +161,11 @@ class PartitionLikelihood(StagedLikelihood):
             )
 
     @abstractmethod
-    def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
+    def _log_prob(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
         """Log-probability of the tiers of one query under the model."""
 
     @abstractmethod
-    def _log_prob_given_sizes(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
+    def _log_prob_given_sizes(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
         """Log-probability of the tiers of one query, given the size of each."""
 
     @abstractmethod

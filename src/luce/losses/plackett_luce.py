@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
@@ -12,24 +13,22 @@ from scipy.special import expit
 
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED, Outputs, Target, as_labels, check_scores
-from luce.losses.chances import PairProbabilities, TopKChances, exact_pairs
-from luce.losses.partition import StagedLikelihood
-from luce.losses.races import (
-    BRESLOW,
-    EFRON,
-    EXACT,
-    Races,
-    from_lists,
-    one_race,
-    race_room,
-    race_to_top,
-    run_races,
-)
-from luce.numerics.compiled import kernel
+from luce.losses.base import NOT_WANTED, Outputs, Target, as_labels, check_scores, statements
+from luce.losses.chances import PairProbabilities, TopKChances, exact_pairs, exact_top
+from luce.losses.partition import Races, StagedLikelihood
+from luce.numerics.compiled import kernel, part
+from luce.numerics.fast_exp import fast_exp
+from luce.numerics.races import chance_of_tier, chances_in_top, room_for_tiers
 from luce.numerics.rows import accumulate_block, end_of_block, most_rows, score_rows, weigh_queries
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
+
+EXACT, EFRON, BRESLOW = None, 1, 2
+"""How a tier of several documents is treated: integrated over its orders, or by two well-known approximations.
+
+Of None the compiler knows that no approximation is asked for, and passes it by.
+"""
+
 
 _METHODS = {"efron": EFRON, "breslow": BRESLOW}
 
@@ -55,14 +54,6 @@ class PlackettLuce(StagedLikelihood):
         `"exact"` as above. `"efron"` and `"breslow"` are the well-known approximations of the same, cheaper and not
         probabilities. `"random"` breaks ties by one order, drawn by `seed` for a data set, and `"stable"` by the order
         of the input, which rewards whatever order a file has: both are there for comparison.
-    tier_gain
-        A base b > 1 weighs tier k by $b^{y_k} - b^{y_{k+1}}$, the difference of the gains of its grade and the next:
-        a composite likelihood, for those who are judged by NDCG, without a `log_prob`. None weighs all alike.
-    cut
-        Cuts queries that are longer into random pieces of at most so many documents, each a race of its own. All
-        documents are kept. None takes queries whole.
-    seed
-        Of the drawn order, and of the cuts.
 
     >>> loss = PlackettLuce()
     >>> round(float(np.exp(loss.log_prob([0.0, 0.0, 0.0, 0.0], [1, 1, 0, 0]))), 12)  # one of the 6 pairs comes first
@@ -90,7 +81,7 @@ class PlackettLuce(StagedLikelihood):
 
     @property
     def method(self) -> int | None:
-        """The number (None for exact) of the treatment of ties in `luce.losses.races`."""
+        """The number (None for exact) of the treatment of ties in this file."""
         return _METHODS.get(self.ties, EXACT)
 
     def prepare(self, target: Target, offsets: IntArray) -> Races:
@@ -99,8 +90,7 @@ class PlackettLuce(StagedLikelihood):
             return self._lists(target, offsets)
         labels = as_labels(self, target, offsets)
         keys = labels if self.ties not in ("random", "stable") else self._broken(labels, offsets)
-        (order, starts, tiers), firsts, weights = self._pieces(keys, labels, offsets)
-        return Races(order, starts, tiers, firsts, offsets, weights)
+        return self._races(keys, labels, offsets)
 
     def _lists(self, target: Comparisons, offsets: IntArray) -> Races:
         for option in ("tier_gain", "cut"):
@@ -108,7 +98,8 @@ class PlackettLuce(StagedLikelihood):
                 raise SettingError(f"{self.name}({option}=...) is for grades; ordered lists have none, leave it out.")
         if self.ties in ("random", "stable"):
             raise SettingError(f"{self.name}(ties={self.ties!r}) is for grades; lists with tiers take ties='exact'.")
-        return from_lists(self.name, target, offsets)
+        said = statements(self, target, offsets, pairs=False).closed()
+        return Races(*said.as_tiers(), said.by_query, offsets, np.repeat(said.times, np.diff(said.chains)))
 
     def _broken(self, labels: FloatArray, offsets: IntArray) -> FloatArray:
         """Grades without ties, in an order that agrees with the labels."""
@@ -160,6 +151,141 @@ class PlackettLuce(StagedLikelihood):
         return race_to_top(scores, k)
 
 
+class ListMLE(PlackettLuce):
+    """`plackett_luce` by its name of old: the likelihood of an order, and of all orders that agree where labels tie.
+
+    >>> round(float(np.exp(ListMLE().log_prob([0.0, 0.0, 0.0], [3, 1, 2]))), 12)
+    0.166666666667
+    """
+
+    name = "listmle"
+
+
+def race_to_top(scores: FloatArray, k: int) -> TopKChances:
+    """The chances to be among the first k under Luce's model: all of them where there are no more."""
+    return exact_top(np.ones(len(scores)) if k >= len(scores) else chances_in_top(scores, k))
+
+
+@kernel
+def run_races(method, target, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """`one_race` for all races of the queries from `first` on, as many as there are values to fill."""
+    last = first + len(values)
+    begin, end = target.queries[first], target.queries[last]
+    room = race_room(target.starts, target.races, begin, end)
+    shift = np.int64(0)  # not the literal, for which all would be compiled once more
+    for row in range(target.offsets[first], target.offsets[last]):
+        grad[row] = 0.0
+        if len(curvature):
+            curvature[row] = 0.0
+    for i in range(len(values)):
+        values[i] = 0.0
+        for race in range(target.queries[first + i], target.queries[first + i + 1]):
+            values[i] += _race_of(method, target, race, scores, shift, room, grad, curvature)
+
+
+@part
+def _race_of(method, target, race, scores, shift, room, grad, curvature):  # type: ignore[no-untyped-def]
+    """`one_race` of the race of that number."""
+    a, b = target.races[race], target.races[race + 1]
+    weights = target.weights[a:b] if len(target.weights) else target.weights
+    return one_race(method, scores, target.order, target.starts[a : b + 1], shift, weights, room, grad, curvature)
+
+
+@part
+def race_room(starts, races, first, last):  # type: ignore[no-untyped-def]
+    """Room for `one_race`, for the longest tier and the most stages of the races first to last."""
+    most, longest = np.int64(1), np.int64(1)
+    for race in range(first, last):
+        most = max(most, races[race + 1] - races[race])
+        for t in range(races[race], races[race + 1] - 1):
+            longest = max(longest, starts[t + 1] - starts[t])
+    return room_for_tiers(longest), np.empty((3, longest)), np.empty(most)
+
+
+@part
+def one_race(method, scores, order, starts, shift, weights, room, grad, curvature):  # type: ignore[no-untyped-def]
+    """Value of the tiers `order[starts[k]:starts[k + 1]]`; adds to grad and, unless it is empty, to curvature.
+
+    Row r of the data is entry `r - shift` of scores, grad and curvature, so that a caller may hold a block only.
+    `weights` has one a tier, or none where all are 1.
+    """
+    tiers, rooms, after = len(starts) - 1, room[0], room[2]
+    running = -np.inf
+    for k in range(tiers - 1, 0, -1):
+        running = _log_sum(running, scores, order, starts[k], starts[k + 1], shift)
+        after[k - 1] = running
+    # Over the stages so far, in units of what came after the last of them: what a share is multiplied by in the
+    # gradient, and it and its square in the curvature, which is the diagonal of the Hessian.
+    value, once, twice = 0.0, 0.0, 0.0
+    for k in range(tiers):
+        if k > 0:
+            for j in range(starts[k], starts[k + 1]):
+                row = order[j] - shift
+                share = fast_exp(scores[row] - after[k - 1])
+                grad[row] += share * once
+                if len(curvature):
+                    curvature[row] += max(share * once - share * share * twice, 0.0)
+        if k == tiers - 1:
+            break
+        if k > 0:
+            smaller = math.exp(after[k] - after[k - 1])
+            once, twice = once * smaller, twice * smaller * smaller
+        m = starts[k + 1] - starts[k]
+        log_rates, slopes, bends = room[1][0, :m], room[1][1, :m], room[1][2, : m if len(curvature) else 0]
+        for i in range(m):
+            log_rates[i] = scores[order[starts[k] + i] - shift] - after[k]
+        if method is None or m == 1:
+            log_p, total, second = chance_of_tier(log_rates, slopes, bends, rooms)
+        else:
+            log_p, total, second = _approximate(log_rates, method == EFRON, slopes, bends)
+        weight = weights[k] if len(weights) else 1.0
+        value -= weight * log_p
+        once, twice = once + weight * total, twice + weight * second
+        for i in range(m):
+            row = order[starts[k] + i] - shift
+            grad[row] -= weight * slopes[i]
+            if len(curvature):
+                curvature[row] += weight * bends[i]
+    return value
+
+
+@part
+def _log_sum(running, scores, order, first, last, shift):  # type: ignore[no-untyped-def]
+    """Log of e^running plus the sum of e^f over a tier."""
+    high, total = running, 0.0
+    for j in range(first, last):
+        high = max(high, scores[order[j] - shift])
+    for j in range(first, last):
+        total += fast_exp(scores[order[j] - shift] - high)
+    return high + math.log(total + math.exp(running - high))
+
+
+@part
+def _approximate(log_rates, efron, slopes, bends):  # type: ignore[no-untyped-def]
+    r"""What `chance_of_tier` gives, for $\prod_i r_i / \prod_l (1 + (1 - c_l) \sum_i r_i)$, $c_l = l/m$ or 0."""
+    m, high, sums, total = len(log_rates), -np.inf, 0.0, 0.0
+    for log_rate in log_rates:
+        high = max(high, log_rate)
+        sums += log_rate
+    for log_rate in log_rates:
+        total += math.exp(log_rate - high)
+    log_rate = high + math.log(total)
+    rate = math.exp(min(log_rate, 700.0))
+    log_p, out, out_square, inside, inside_square = sums, 0.0, 0.0, 0.0, 0.0
+    for stage in range(m):
+        left = 1.0 - stage / m if efron else 1.0
+        log_p -= math.log1p(left * rate) if log_rate < 700.0 else log_rate + math.log(left)
+        p = 1.0 / (1.0 + left * rate)
+        out, out_square = out + p, out_square + p * p
+        inside, inside_square = inside + (1.0 - p), inside_square + (1.0 - p) ** 2
+    for i in range(m):
+        share = math.exp(log_rates[i] - log_rate)
+        slopes[i] = 1.0 - share * inside
+        if len(bends):
+            bends[i] = max(share * inside - share * share * inside_square, 0.0)
+    return log_p, out, out_square
+
+
 @kernel
 def _races_pass(method, races, X, weights, offsets, query_weight, first, last, block_rows, grad):  # type: ignore[no-untyped-def]
     scores = np.empty(most_rows(offsets, first, last, block_rows))
@@ -174,22 +300,9 @@ def _races_pass(method, races, X, weights, offsets, query_weight, first, last, b
         for i in range(q, end):
             here = 0.0
             for race in range(races.queries[i], races.queries[i + 1]):
-                a, b = races.races[race], races.races[race + 1]
-                own = races.weights[a:b] if len(races.weights) else races.weights
-                cuts = races.starts[a : b + 1]
-                here += one_race(method, scores, races.order, cuts, start, own, room, d_scores, no_curvature)
+                here += _race_of(method, races, race, scores, start, room, d_scores, no_curvature)
             value += query_weight[i] * here
         total = weigh_queries(offsets, query_weight, q, end, d_scores, total)
         accumulate_block(X[start : offsets[end]], d_scores, grad)
         q = end
     return value, total
-
-
-class ListMLE(PlackettLuce):
-    """`plackett_luce` by its name of old: the likelihood of an order, and of all orders that agree where labels tie.
-
-    >>> round(float(np.exp(ListMLE().log_prob([0.0, 0.0, 0.0], [3, 1, 2]))), 12)
-    0.166666666667
-    """
-
-    name = "listmle"

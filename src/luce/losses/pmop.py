@@ -12,11 +12,11 @@ from scipy.special import gammaln
 
 from luce.errors import SettingError
 from luce.losses.base import Outputs
-from luce.losses.partition import PartitionLikelihood
+from luce.losses.partition import PartitionLikelihood, Races
 from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
-from luce.numerics.rows import accumulate_block, end_of_block, most_rows, score_rows, weigh_queries
-from luce.numerics.segments import Tiers
+from luce.numerics.fast_exp import log_add
+from luce.numerics.rows import accumulate_block, clear, end_of_block, most_rows, score_rows, weigh_queries
 from luce.spec import option
 from luce.types import FloatArray, IntArray
 
@@ -50,11 +50,6 @@ class PMOP(PartitionLikelihood):
     stage_weights
         Positions need not share one potential: $\phi_k(i) = e^{w_k f_i}$ at stage k, one positive weight a stage,
         the last one for all later stages. `(1, 0.5)` lets the first tier count most. None is 1 everywhere. Takes O(NK).
-    tier_gain
-        A base b > 1 weighs tiers by the differences of their gains $b^y$, as a composite likelihood (see
-        `PartitionLikelihood`); None weighs all alike.
-    cut, seed
-        Cuts longer queries into random pieces of at most so many documents, drawn by `seed`; None takes them whole.
 
     >>> loss = PMOP()
     >>> outcomes = [[2, 1], [1, 2], [1, 1]]
@@ -73,32 +68,32 @@ class PMOP(PartitionLikelihood):
         plain = self.cut is None and self.tier_gain is None and self.stage_weights is None
         return _tiers_pass if plain and self.direction == "forward" else None
 
-    def _fill(self, prepared: Tiers, scores: FloatArray, weights: FloatArray, out: Outputs) -> None:
+    def _fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the sum over stages of g (1 - g), g the probability of a lead."""
         grad = out.grad
-        rows = slice(*prepared.starts[prepared.queries[list(out.chunk)]])
+        rows = slice(*prepared.starts[prepared.races[list(out.chunk)]])
         if self.direction == "backward":
             oriented = np.empty_like(scores)  # only the rows of this chunk are ever touched
             np.negative(scores[rows], out=oriented[rows])
         else:
             oriented = scores
         if self.stage_weights is None:
-            run_queries(oriented, *prepared, weights, *out.arrays)
+            run_queries(oriented, *prepared.stages, *out.arrays)
         else:
-            _powered_queries(oriented, np.array(self.stage_weights), *prepared, weights, *out.arrays)
+            _powered_queries(oriented, np.array(self.stage_weights), *prepared.stages, *out.arrays)
         if self.direction == "backward":
             np.negative(grad[rows], out=grad[rows])
 
-    def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
+    def _log_prob(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
         n = stage.remaining
         log_c = n * np.log(2) + np.log1p(-(0.5**n)) - np.log(n)
         return -self._value(scores, cut) - float(np.sum(log_c + np.log(stage.size)))
 
-    def _log_prob_given_sizes(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
+    def _log_prob_given_sizes(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
         # Summed over the tiers of size m, each document counts in C(N - 1, m - 1) of them.
         return -self._value(scores, cut) - float(np.sum(_log_choices(stage.remaining - 1, stage.size - 1)))
 
-    def _value(self, scores: FloatArray, cut: Tiers) -> float:
+    def _value(self, scores: FloatArray, cut: Races) -> float:
         return float(self.evaluate(cut, scores, (0, 1), np.empty_like(scores))[0])
 
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
@@ -208,7 +203,7 @@ def _one_query_logarithmic(scores, order, starts, shift, weights, scratch, grad,
             grad[order[j] - shift] = relative
             total += relative
         log_tier[k] = top[k] + np.log(total)
-        running = _log_add(running, log_tier[k])
+        running = log_add(running, log_tier[k])
         log_left[k] = running
     # log_once = log of the sum over the stages so far of weight / sum_{R_k} phi; log_twice with the sum squared.
     value, log_once, log_twice = 0.0, -np.inf, -np.inf
@@ -216,8 +211,8 @@ def _one_query_logarithmic(scores, order, starts, shift, weights, scratch, grad,
         weight = weights[k] if len(weights) else 1.0
         if weight > 0.0:
             value += weight * (log_left[k] - log_tier[k])
-            log_once = _log_add(log_once, np.log(weight) - log_left[k])
-            log_twice = _log_add(log_twice, np.log(weight) - 2.0 * log_left[k])
+            log_once = log_add(log_once, np.log(weight) - log_left[k])
+            log_twice = log_add(log_twice, np.log(weight) - 2.0 * log_left[k])
         leads, share = np.exp(top[k] + log_once), weight * np.exp(top[k] - log_tier[k])
         twice = np.exp(2.0 * top[k] + log_twice)
         for j in range(starts[k], starts[k + 1]):
@@ -229,15 +224,9 @@ def _one_query_logarithmic(scores, order, starts, shift, weights, scratch, grad,
     return value
 
 
-@part
-def _log_add(a, b):  # type: ignore[no-untyped-def]
-    high, low = max(a, b), min(a, b)
-    return high + np.log1p(np.exp(low - high))
-
-
 @kernel
 def _tiers_pass(prepared, X, weights, offsets, query_weight, first, last, block_rows, grad):  # type: ignore[no-untyped-def]
-    order, starts, tiers = prepared
+    order, starts, tiers = prepared.order, prepared.starts, prepared.races
     scores = np.empty(most_rows(offsets, first, last, block_rows))
     d_scores, no_curvature, all_alike = np.empty(len(scores)), np.empty(0), np.empty(0)
     scratch = stage_scratch(tiers, first, last)
@@ -259,10 +248,7 @@ def _powered_queries(scores, powers, order, starts, queries, weights, first, val
     for i in range(len(values)):
         begin, end = queries[first + i], queries[first + i + 1]
         last = starts[end]
-        for j in range(starts[begin], last):
-            grad[order[j]] = 0.0
-            if len(curvature):
-                curvature[order[j]] = 0.0
+        clear(order[starts[begin] : last], grad, curvature)
         values[i] = 0.0
         for k in range(begin, end):
             power, weight = powers[min(k - begin, len(powers) - 1)], weights[k] if len(weights) else 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import KW_ONLY
 from typing import Literal, Self
@@ -12,11 +11,11 @@ from numpy.typing import ArrayLike
 
 from luce.checks import fits_in_memory
 from luce.losses.base import NOT_WANTED, Outputs, Target
-from luce.losses.partition import PartitionLikelihood, Pieces
+from luce.losses.partition import PartitionLikelihood, Races
 from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
-from luce.numerics.segments import Tiers
-from luce.numerics.symmetric import forward, partition_functions, pull_back
+from luce.numerics.rows import clear
+from luce.numerics.symmetric import forward, log_choices, partition_functions, pull_back
 from luce.sampling import GIBBS, METROPOLIS, METROPOLIS_AS_PRINTED, draw_exponential, seed_from, step, stream
 from luce.spec import option
 from luce.types import FloatArray, IntArray
@@ -43,11 +42,6 @@ class PMOPExact(PartitionLikelihood):
         `"printed"` is the model whose tiers weigh $\Phi(S) / \binom{N_k}{|S|}$: the one that the acceptance ratio which
         [PMOP] prints for Metropolis-Hastings leaves stationary (`pmop_mh(paper_rule=True)`). Sizes then count by the
         mean of $\Phi$ over their subsets, not by its sum.
-    tier_gain
-        A base b > 1 weighs tiers by the differences of their gains $b^y$, as a composite likelihood (see
-        `PartitionLikelihood`); None weighs all alike.
-    cut, seed
-        Cuts longer queries into random pieces of at most so many documents, drawn by `seed`; None takes them whole.
 
     >>> loss = PMOPExact()
     >>> round(float(np.exp(loss.log_prob([0.0, 0.0], [1, 1]))), 12)
@@ -62,18 +56,18 @@ class PMOPExact(PartitionLikelihood):
         super()._check()
         self.learns_from_ties = self.sizes != "given" and self.tier_gain is None
 
-    def prepare(self, target: Target, offsets: IntArray) -> Tiers | Pieces:
+    def prepare(self, target: Target, offsets: IntArray) -> Races:
         """Tiers of equal label; refuses queries whose sums over sizes would not fit in memory."""
         made = super().prepare(target, offsets)
-        self._check_fits(made.tiers if isinstance(made, Pieces) else made)
+        self._check_fits(made)
         return made
 
-    def _check_fits(self, made: Tiers) -> None:
+    def _check_fits(self, made: Races) -> None:
         """The longest query has a number for each of its documents and sizes of tiers."""
-        ends = made.starts[made.queries]
+        ends = made.starts[made.races]
         n = int(np.diff(ends).max(initial=0))
         # Of given sizes there is only that of a tier, among what is left when its turn comes.
-        left = np.repeat(ends[1:], np.diff(made.queries)) - made.starts[:-1]
+        left = np.repeat(ends[1:], np.diff(made.races)) - made.starts[:-1]
         widest = int((left * (np.diff(made.starts) + 1)).max(initial=0))
         fits_in_memory(
             8.0 * (widest if self.sizes == "given" else n * (n + 1)),
@@ -81,7 +75,7 @@ class PMOPExact(PartitionLikelihood):
             "cut queries into pieces (cut=1000), or take loss='pmop'",
         )
 
-    def _fill(self, prepared: Tiers, scores: FloatArray, weights: FloatArray, out: Outputs) -> None:
+    def _fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         r"""One value a query.
 
         The diagonal of the Hessian is $\sum_k E_k[1_i/|S|^2] - E_k[1_i/|S|]^2$. With given sizes it is the curvature.
@@ -90,29 +84,27 @@ class PMOPExact(PartitionLikelihood):
         one stage.
         """
         if self.sizes == "given":
-            _queries_of_given_sizes(scores, *prepared, weights, *out.arrays)
+            _queries_of_given_sizes(scores, *prepared.stages, *out.arrays)
         else:
-            _queries(scores, *prepared, weights, self.sizes == "printed", *out.arrays)
+            _queries(scores, *prepared.stages, self.sizes == "printed", *out.arrays)
 
-    def fill_values(
-        self, tiers: Tiers, scores: FloatArray, weights: FloatArray, first: int, values: FloatArray
-    ) -> None:
-        """The values alone of queries from `first` on."""
+    def fill_values(self, races: Races, scores: FloatArray, first: int, values: FloatArray) -> None:
+        """The values alone of races from `first` on."""
         if self.sizes == "given":
-            _queries_of_given_sizes(scores, *tiers, weights, first, values, NOT_WANTED, NOT_WANTED)
+            _queries_of_given_sizes(scores, *races.stages, first, values, NOT_WANTED, NOT_WANTED)
         else:
-            _queries(scores, *tiers, weights, self.sizes == "printed", first, values, None, None)
+            _queries(scores, *races.stages, self.sizes == "printed", first, values, None, None)
 
-    def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
+    def _log_prob(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
         self._check_fits(cut)
         constant = float(np.sum(np.log(stage.remaining))) if self.sizes == "given" else 0.0
         value = np.empty(1)
-        self.fill_values(cut, scores, NOT_WANTED, 0, value)
+        self.fill_values(cut, scores, 0, value)
         return -float(value[0]) - constant
 
-    def _log_prob_given_sizes(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
+    def _log_prob_given_sizes(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
         value = np.empty(1)
-        _queries_of_given_sizes(scores, *cut, NOT_WANTED, 0, value, NOT_WANTED, NOT_WANTED)
+        _queries_of_given_sizes(scores, *cut.stages, 0, value, NOT_WANTED, NOT_WANTED)
         return -float(value[0])
 
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
@@ -183,17 +175,17 @@ class SampledPMOP(PartitionLikelihood):
         loss = self if rng is None else self.with_seed(int(seed_from(rng)))
         return super(SampledPMOP, loss).value_and_grad(scores, target, offsets, query_weight)
 
-    def _fill(self, prepared: Tiers, scores: FloatArray, weights: FloatArray, out: Outputs) -> None:
+    def _fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         """One value a query, the gradient estimated."""
         run = (np.uint64(self.seed), self._chain, self.steps, self.samples)
-        _chained_queries(scores, *prepared, weights, run, *out.arrays)
+        _chained_queries(scores, *prepared.stages, run, *out.arrays)
         if self.value == "exact":
-            self._exact.fill_values(prepared, scores, weights, out.chunk[0], out.values)
+            self._exact.fill_values(prepared, scores, out.chunk[0], out.values)
 
-    def _log_prob(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
+    def _log_prob(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
         return self._exact._log_prob(scores, cut, stage)
 
-    def _log_prob_given_sizes(self, scores: FloatArray, cut: Tiers, stage: Stages) -> float:
+    def _log_prob_given_sizes(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
         return self._exact._log_prob_given_sizes(scores, cut, stage)
 
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
@@ -268,8 +260,7 @@ def _one_query(scores, order, starts, weights, evened, grad, curvature):  # type
         mean /= size
         cost = log_z[stages - 1 - k] - mean
         if evened:
-            left = end - starts[k]
-            cost += math.lgamma(left + 1.0) - math.lgamma(size + 1.0) - math.lgamma(left - size + 1.0)
+            cost += log_choices(end - starts[k], size)
         value += weight * cost
         weighed += weight
         if grad is not None:
@@ -287,11 +278,7 @@ def _queries_of_given_sizes(scores, order, starts, queries, weights, first, valu
     for i in range(len(values)):
         begin, end = queries[first + i], queries[first + i + 1]
         values[i] = 0.0
-        for row in order[starts[begin] : starts[end]]:
-            if len(grad):
-                grad[row] = 0.0
-            if len(curvature):
-                curvature[row] = 0.0
+        clear(order[starts[begin] : starts[end]], grad, curvature)
         for k in range(begin, end):
             rows, size = order[starts[k] : starts[end]], starts[k + 1] - starts[k]
             weight = weights[k] if len(weights) else 1.0
@@ -321,10 +308,7 @@ def _chained_queries(scores, order, starts, queries, weights, run, first, values
         q = first + i
         begin, end = queries[q], queries[q + 1]
         random = stream(seed, q)
-        for j in range(starts[begin], starts[end]):
-            grad[order[j]] = 0.0
-            if len(curvature):
-                curvature[order[j]] = 0.0
+        clear(order[starts[begin] : starts[end]], grad, curvature)
         values[i] = 0.0
         for k in range(begin, end):
             rows = order[starts[k] : starts[end]]

@@ -1,10 +1,14 @@
-"""Top-k lists as the target of a loss: who is on top, in which order, and who is below."""
+r"""Top-k lists as the target of a loss: who is on top, in which order, and who is below.
+
+$P(\sigma) = P_{TF}\, P_T$: the order inside T is a race, as in `plackett_luce`; what stands between T and F is told by
+the loss. Of a tie across the cut so many documents as there are seats come first, whichever they are.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import combinations, pairwise
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -12,14 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.checks import is_whole
-from luce.data.comparisons import Comparisons
 from luce.data.statements import Statements
 from luce.errors import RowsError, SettingError
-from luce.numerics.segments import query_index
+from luce.losses.base import Outputs
+from luce.losses.partition import Races
+from luce.losses.plackett_luce import EXACT, run_races
+from luce.numerics.compiled import kernel
+from luce.numerics.races import chance_of_seats
+from luce.numerics.segments import query_index, runs
 from luce.types import FloatArray, IntArray
 
+STAGES, GROUP_GROUP, ONE_ONE, ONE_GROUP = range(4)
+"""What stands between T and F: stages that see both, or one of the three P_TF."""
 K = int | tuple[int, ...] | None
 """Length of the list: one for all queries, one each, or None for the whole of what is known."""
+Against = Callable[[FloatArray, IntArray, FloatArray, FloatArray, FloatArray], None]
+"""T against F of some lists: from scores, T and F of one list after the other, and where these start, to the value of
+every list, and slopes and (unless there is no room) bends of every document, all of which are 0 before."""
 
 
 class TopLists(NamedTuple):
@@ -27,8 +40,8 @@ class TopLists(NamedTuple):
 
     List l holds the documents `rows[starts[l]:starts[l + 1]]`: first the `tops[l]` of T, best first, then those of F.
     Query q owns the lists `queries[q]` to `queries[q + 1]` and the rows `offsets[q]` to `offsets[q + 1]` of the data.
-    `tied` marks the entries of `rows` that are in the tier of the one before them, in T and, where the tier at the cut
-    is integrated out, up to the end of that tier; `weights` has one a list.
+    `tied` marks the entries of `rows` that are in the tier of the one before them, in T and in a tie across the cut,
+    which is the places `begins[l]` to `ends[l]` of its list; both are `tops[l]` where there is none.
     """
 
     rows: IntArray
@@ -38,6 +51,22 @@ class TopLists(NamedTuple):
     offsets: IntArray
     tied: NDArray[np.bool_]
     weights: FloatArray
+    begins: IntArray
+    ends: IntArray
+
+    @property
+    def across(self) -> NDArray[np.bool_]:
+        """Which lists have a tie across the cut."""
+        found: NDArray[np.bool_] = self.ends > self.tops
+        return found
+
+    def races(self, cuts: IntArray) -> Races:
+        """One race a list: its tiers up to its cut, and all below as the last tier."""
+        number = query_index(self.starts)
+        place, cut = np.arange(len(self.rows)) - self.starts[number], cuts[number]
+        firsts = np.flatnonzero((place == cut) | ((place < cut) & ~self.tied))
+        bounds = np.append(firsts, len(self.rows)), np.searchsorted(firsts, self.starts)
+        return Races(self.rows, *bounds, self.queries, self.offsets, self.weights[number[firsts]])
 
 
 def checked_k(name: str, k: Any) -> K:
@@ -50,188 +79,92 @@ def checked_k(name: str, k: Any) -> K:
     return values if many else values[0]
 
 
-def _by_query(k: K, n_queries: int) -> IntArray | None:
-    if k is None:
-        return None
+def top_lists(said: Statements, k: K, ties: str = "extend", inside: str = "exact", seed: int = 0) -> TopLists:
+    """T is the first k rows of a chain (None: all that it names), F what is below them.
+
+    That is the rest of the chain, of an open one that of the query. Who has fewer than k is all T. A tier at the cut is
+    kept whole in T (`extend`), put into F unless nothing else is in T (`shrink`), parted in the order of the input
+    (`stable`), left tied across the cut (`exact`), or refused (`error`). Inside T tiers are tied (`exact`); those of
+    grades may be put in the order of the input (`stable`) or in one drawn by `seed` (`random`), or refused.
+
+    >>> said = Statements.of_grades(np.array([0.0, 2, 0, 1]), np.array([0, 4]))
+    >>> lists = top_lists(said, 3)
+    >>> lists.rows.tolist(), lists.tops.tolist(), top_lists(said, 3, "shrink").tops.tolist()
+    ([1, 3, 0, 2], [4], [2])
+    """
+    closed, names, owner = said.closed(), np.diff(said.by_chain), query_index(said.by_query)
+    rows, starts = closed.rows, closed.by_chain
+    if inside == "random":
+        tie_break = np.random.default_rng(seed).permutation(len(rows))
+        rows = rows[np.lexsort((tie_break[rows], query_index(closed.tiers)))]
+    number = query_index(starts)
+    place = np.arange(len(rows)) - starts[number]
+    tied = place < names[number]  # nothing is said of the rest of a query
+    tied[closed.tiers[:-1]] = False
+    tops = names if k is None else np.minimum(names, _by_query(k, len(said.offsets) - 1)[owner])
+    fresh, cut = np.flatnonzero(np.append(~tied, True)), starts[:-1] + tops  # where a new tier begins
+    above = fresh[np.searchsorted(fresh, cut, side="right") - 1] - starts[:-1]
+    below = fresh[np.searchsorted(fresh, cut)] - starts[:-1]
+    split = above < tops
+
+    def refuse(at: int, why: str) -> None:
+        of = int(number[at])
+        known = "are in one tier of its list" if said.grade is None else f"both have label {_grade(said, at):g}"
+        raise RowsError(
+            f"{{query}}: {{documents}} {why.format(known, tops[of])}", int(owner[of]), rows[at - 1 : at + 1].tolist()
+        )
+
+    if ties == "error" and split.any():
+        refuse(int(cut[split][0]), "{} at the cut k = {}; ties='extend' keeps such documents together.")
+    if ties in ("extend", "shrink"):
+        shrunk = np.where((above > 0) | (below == np.diff(starts)), above, below)
+        tops = np.where(split, below if ties == "extend" else shrunk, tops)
+    begins, ends = (above, below) if ties == "exact" else (tops, tops)
+    tied &= place < ends[number]
+    if tied.any() and (inside == "error" or (inside != "exact" and said.grade is None)):
+        refuse(int(np.flatnonzero(tied)[0]), "of the top {1} {0}; inside='exact' sums over their orders.")
+    tied &= inside == "exact"
+    return TopLists(rows, starts, tops, closed.by_query, said.offsets, tied, said.times, begins, ends)
+
+
+def _by_query(k: int | tuple[int, ...], n_queries: int) -> IntArray:
     if isinstance(k, tuple) and len(k) != n_queries:
         raise SettingError(f"{len(k)} values of k were given for {n_queries} queries; give one, or one a query.")
     return np.broadcast_to(np.asarray(k, dtype=np.int64), n_queries)
 
 
-def from_labels(labels: FloatArray, offsets: IntArray, k: K, ties: str, inside: str, seed: int = 0) -> TopLists:
-    """T is the k documents of highest label, F the others of the query.
-
-    A query that has fewer documents than k is all T. Equal labels at the cut are kept whole in T (`extend`), put into
-    F unless nothing else is in T (`shrink`), parted in the order of the input (`stable`), left tied across the cut
-    (`exact`), or refused (`error`). Inside T they are tied (`exact`), put in the order of the input (`stable`) or in
-    one drawn by `seed` (`random`), or refused.
-
-    >>> lists = from_labels(np.array([0.0, 2, 0, 1]), np.array([0, 4]), 3, "extend", "stable")
-    >>> lists.rows.tolist(), lists.tops.tolist()
-    ([1, 3, 0, 2], [4])
-    >>> from_labels(np.array([0.0, 2, 0, 1]), np.array([0, 4]), 3, "shrink", "stable").tops.tolist()
-    [2]
-    """
-    query = query_index(offsets)
-    places = np.arange(len(labels))
-    tie_break = np.random.default_rng(seed).permutation(places) if inside == "random" else places
-    order = np.lexsort((tie_break, -labels, query)).astype(np.int64)
-    sizes, ranked = np.diff(offsets), labels[order]
-    wanted = _by_query(k, len(sizes))
-    tops = sizes.copy() if wanted is None else np.minimum(wanted, sizes)
-    same = np.zeros(len(labels), dtype=bool)
-    same[1:] = (ranked[1:] == ranked[:-1]) & (query[1:] == query[:-1])
-    at = offsets[:-1] + tops
-    split = np.append(same, False)[at] & (tops < sizes)
-    if ties == "error" and split.any():
-        q = int(np.flatnonzero(split)[0])
-        said = (
-            f"both have label {ranked[at[q]]:g} at the cut k = {tops[q]}; ties='extend' keeps such documents together."
-        )
-        raise RowsError(f"{{query}}: {{documents}} {said}", q, (int(order[at[q] - 1]), int(order[at[q]])))
-    tops, tied = _cut(offsets, same, tops, ties)
-    if inside == "error" and tied.any():
-        i = int(np.flatnonzero(tied)[0])
-        said = f"of the top {tops[query[i]]} both have label {ranked[i]:g}; inside='exact' sums over their orders."
-        raise RowsError(f"{{query}}: {{documents}} {said}", int(query[i]), (int(order[i - 1]), int(order[i])))
-    if inside in ("stable", "random"):
-        tied[:] = False
-    return TopLists(order, offsets, tops, np.arange(len(offsets)), offsets, tied, np.ones(len(sizes)))
+def _grade(said: Statements, place: int) -> float:
+    return 0.0 if said.grade is None else float(said.grade[np.searchsorted(said.tiers, place, side="right") - 1])
 
 
-def _cut(starts: IntArray, same: NDArray[np.bool_], tops: IntArray, ties: str) -> tuple[IntArray, NDArray[np.bool_]]:
-    """How many of each list are T, `tops` but for ties at the cut, and which entries are tied with the one before.
-
-    `same` marks the entries in the tier of the one before them.
-    """
-    number, sizes, cut = query_index(starts), np.diff(starts), starts[:-1] + tops
-    fresh = np.flatnonzero(np.append(~same, True))  # where a new tier begins
-    above = fresh[np.searchsorted(fresh, cut, side="right") - 1] - starts[:-1]
-    below = fresh[np.searchsorted(fresh, cut)] - starts[:-1]
-    split = (above < tops) & (tops < sizes)
-    if ties in ("extend", "shrink"):
-        shrunk = np.where((above > 0) | (below == sizes), above, below)
-        tops = np.where(split, below if ties == "extend" else shrunk, tops)
-    reach = np.where(split, below, tops) if ties == "exact" else tops
-    return tops, same & (np.arange(len(same)) - starts[number] < reach[number])
-
-
-def from_comparisons(name: str, target: Comparisons, offsets: IntArray, k: K, ties: str = "extend") -> TopLists:
-    """Ordered lists of rows.
-
-    T is the first k of a list (None: all of it), and a tier at the cut is treated as equal labels are. Below T are the
-    others of the query where the list is a top list, and else the rest of the list alone, since nothing is known of
-    documents that are not on it.
-
-    >>> lists = from_comparisons("hom_gg", Comparisons.from_orders([[2, 0]], top=True), np.array([0, 4]), None)
-    >>> lists.rows.tolist(), lists.tops.tolist()
-    ([2, 0, 1, 3], [2])
-    """
-    said = listed(name, target, offsets)
-    closed, names = said.closed(), np.diff(said.by_chain)
-    starts, cuts = closed.by_chain, _by_query(k, len(offsets) - 1)
-    place = np.arange(len(closed.rows)) - np.repeat(starts[:-1], np.diff(starts))
-    tied = place < np.repeat(names, np.diff(starts))
-    tied[closed.tiers[:-1]] = False
-    owner = query_index(said.by_query)
-    tops = names if cuts is None else np.minimum(names, cuts[owner])
-    at = starts[:-1] + tops
-    split = np.flatnonzero(np.append(tied, False)[at] & (tops < names))
-    if ties == "error" and len(split):
-        first = int(split[0])
-        raise RowsError(
-            f"{{query}}: {{documents}} are in one tier of its list, at the cut k = {tops[first]}; ties='extend' keeps "
-            "such documents together.",
-            int(owner[first]),
-            (int(closed.rows[at[first] - 1]), int(closed.rows[at[first]])),
-        )
-    tops, tied = _cut(starts, tied, tops, ties)
-    return TopLists(closed.rows, starts, tops, closed.by_query, offsets, tied, said.times)
-
-
-def listed(name: str, target: Comparisons, offsets: IntArray) -> Statements:
-    """Comparisons of ordered lists alone; pairs are refused."""
-    if target.holds_pairs:
-        raise SettingError(f"The loss {name!r} learns from ordered lists; the comparisons hold pairs: use 'ranknet'.")
-    return Statements.of_comparisons(target, offsets)
-
-
-def refuse_tied(name: str, lists: TopLists) -> None:
-    """An error where the top of a list has a tier of several documents, for what cannot learn from such a list."""
-    if not lists.tied.any():
-        return
-    at = int(np.flatnonzero(lists.tied)[0])
-    number = int(np.searchsorted(lists.starts, at, side="right")) - 1
-    raise RowsError(
-        f"{{query}}: {{documents}} are in one tier of a list, and {name!r} needs an order of its top; 'plackett_luce' "
-        "takes tiers as they are.",
-        int(np.searchsorted(lists.queries, number, side="right")) - 1,
-        (int(lists.rows[at - 1]), int(lists.rows[at])),
-    )
-
-
-def cut_ties(lists: TopLists) -> IntArray:
-    """The lists whose tier at the cut is marked as tied across it."""
-    cut = lists.starts[:-1] + lists.tops
-    inside = np.flatnonzero(cut < lists.starts[1:])
-    found: IntArray = inside[lists.tied[cut[inside]]]
-    return found
-
-
-def leading_ties(lists: TopLists) -> IntArray:
-    """Those of them whose tie at the cut is the first tier of the list: nothing of the top stands above it."""
-    across = cut_ties(lists)
-    starts = lists.starts[across]
-    first = [not np.any(~lists.tied[a + 1 : a + top]) for a, top in zip(starts, lists.tops[across], strict=True)]
-    found: IntArray = across[np.array(first, dtype=bool)]
-    return found
-
-
-def average_cuts(lists: TopLists, draws: int, seed: int, whole: IntArray | None = None) -> TopLists:
+def average_cuts(lists: TopLists, draws: int, seed: int, whole: NDArray[np.bool_]) -> TopLists:
     """Lists without a tie across the cut: where there is one, a list for each of some choices from the tie.
 
     All choices where there are at most `draws`, which no order of the rows changes; else so many, drawn by `seed` so
     that the documents of the tie are chosen equally often, or once more. The weight of a list is shared among them. A
-    list that is one tier says nothing, and stays whole; so do the lists `whole`, with the tie as their top.
+    list that is one tier says nothing, and stays whole; so do those that are `whole`, with the tie as their top.
     """
-    rng = np.random.default_rng(seed)
-    tied_across, kept = set(cut_ties(lists).tolist()), set(() if whole is None else whole.tolist())
-    rows, tied, tops, weights, counts = [], [], [], [], []
-    for number, (a, b) in enumerate(pairwise(lists.starts.tolist())):
-        listed, same, top = lists.rows[a:b], lists.tied[a:b], int(lists.tops[number])
-        orders = [np.arange(b - a)]
-        if number in tied_across:
-            orders, top = _parted(same, top, draws, rng, number in kept)
-        rows += [listed[order] for order in orders]
-        tied += [same & (np.arange(b - a) < top)] * len(orders)
-        tops += [top] * len(orders)
-        weights += [float(lists.weights[number]) / len(orders)] * len(orders)
-        counts.append(len(orders))
-    firsts = np.cumsum([0, *counts]).astype(np.int64)
-    return TopLists(
-        np.concatenate([np.empty(0, dtype=np.int64), *rows]),
-        np.cumsum([0, *map(len, rows)]).astype(np.int64),
-        np.array(tops, dtype=np.int64),
-        firsts[lists.queries],
-        lists.offsets,
-        np.concatenate([np.empty(0, dtype=bool), *tied]),
-        np.array(weights, dtype=np.float64),
-    )
-
-
-def _parted(
-    same: NDArray[np.bool_], top: int, draws: int, rng: np.random.Generator, whole: bool
-) -> tuple[list[IntArray], int]:
-    """Orders of a list with each choice from the tier at the cut ahead of the rest of it, and the length of the top."""
-    fresh = np.flatnonzero(np.append(~same, True))
-    begin, end = int(fresh[fresh <= top][-1]), int(fresh[fresh > top][0])
-    places = np.arange(len(same))
-    if whole or end - begin == len(same):
-        return [places], end
-    tier, orders = places[begin:end], []
-    for chosen in _choices(end - begin, top - begin, draws, rng):
-        orders.append(np.concatenate([places[:begin], tier[chosen], np.delete(tier, chosen), places[end:]]))
-    return orders, top
+    rng, sizes = np.random.default_rng(seed), np.diff(lists.starts)
+    whole = whole | (lists.ends - lists.begins == sizes)
+    tops = np.where(lists.across & whole, lists.ends, lists.tops)
+    orders, counts = [], np.ones(len(tops), dtype=np.int64)
+    for one, (start, begin, top, end) in enumerate(zip(lists.starts[:-1], lists.begins, tops, lists.ends, strict=True)):
+        places = start + np.arange(sizes[one])
+        if end > top:
+            chosen = _choices(end - begin, top - begin, draws, rng)
+            counts[one] = len(chosen)
+            tier = places[begin:end]
+            ahead = [np.concatenate([tier[hand], np.delete(tier, hand)]) for hand in chosen]
+            orders += [np.concatenate([places[:begin], parted, places[end:]]) for parted in ahead]
+        else:
+            orders.append(places)
+    number = np.repeat(np.arange(len(tops)), counts)
+    starts, firsts = (np.concatenate([[0], np.cumsum(each)]) for each in (sizes[number], counts))
+    places, tops = runs(np.zeros(len(number), dtype=np.int64), sizes[number]), tops[number]
+    tied = lists.tied[runs(lists.starts[number], sizes[number])] & (places < np.repeat(tops, sizes[number]))
+    rows = lists.rows[np.concatenate([np.empty(0, dtype=np.int64), *orders])]
+    weights = (lists.weights / counts)[number]
+    return TopLists(rows, starts, tops, firsts[lists.queries], lists.offsets, tied, weights, tops, tops)
 
 
 def _choices(size: int, places: int, draws: int, rng: np.random.Generator) -> IntArray:
@@ -243,3 +176,94 @@ def _choices(size: int, places: int, draws: int, rng: np.random.Generator) -> In
         hand[:] = np.lexsort((rng.random(size), counts))[:places]
         counts[hand] += 1
     return chosen
+
+
+class TopGroups(NamedTuple):
+    """The lists; the race of each, of all its documents (`STAGES`) or of T; and T against F.
+
+    The lists with documents on both sides have T and F at `starts[2 l]`, `starts[2 l + 1]` of `rows`, and a weight;
+    query q owns those from `firsts[q]` to `firsts[q + 1]`.
+    """
+
+    lists: TopLists
+    races: Races
+    rows: IntArray
+    starts: IntArray
+    weights: FloatArray
+    firsts: IntArray
+
+
+def top_groups(kind: int, lists: TopLists) -> TopGroups:
+    """Cut lists into their parts."""
+    sizes = np.diff(lists.starts)
+    if kind == STAGES:
+        both, races = np.empty(0, dtype=np.int64), lists.races(lists.begins)
+    else:
+        both, inside = np.flatnonzero((lists.tops > 0) & (lists.tops < sizes)), runs(lists.starts[:-1], lists.tops)
+        starts = np.concatenate([[0], np.cumsum(lists.tops)])
+        races = lists._replace(rows=lists.rows[inside], tied=lists.tied[inside], starts=starts).races(lists.tops)
+    ends = np.cumsum(sizes[both])
+    begins = ends - sizes[both]
+    rows = lists.rows[runs(lists.starts[both], sizes[both])]
+    starts = np.append(np.column_stack([begins, begins + lists.tops[both]]).ravel(), len(rows))
+    return TopGroups(lists, races, rows, starts, lists.weights[both], np.searchsorted(both, lists.queries))
+
+
+def fill_groups(prepared: TopGroups, scores: FloatArray, out: Outputs, against: Against) -> None:
+    """Value, gradient and curvature of a run of queries, each the sum over its lists."""
+    run_races(EXACT, prepared.races, scores, *out.arrays)
+    if prepared.lists.across.any() and add_seats(prepared.lists, scores, None, *out.arrays):
+        add_seats(prepared.lists, scores, True, *out.arrays)
+    first, last = (int(prepared.firsts[q]) for q in out.chunk)
+    if first == last:
+        return
+    starts, weights = prepared.starts[2 * first : 2 * last + 1], prepared.weights[first:last]
+    rows, starts = prepared.rows[starts[0] : starts[-1]], starts - starts[0]
+    values, slopes = np.zeros(last - first), np.zeros(len(rows))
+    bends = np.zeros(len(rows) if len(out.curvature) else 0)
+    against(scores[rows], starts, values, slopes, bends)
+    by_row = np.repeat(weights, np.diff(starts[::2]))
+    owners = query_index(prepared.firsts[out.chunk[0] : out.chunk[1] + 1] - first)
+    out.values[:] += np.bincount(owners, weights * values, len(out.values))
+    begin, end = (int(prepared.lists.offsets[q]) for q in out.chunk)
+    out.grad[begin:end] += np.bincount(rows - begin, by_row * slopes, end - begin)
+    if len(bends):
+        out.curvature[begin:end] += np.bincount(rows - begin, by_row * bends, end - begin)
+
+
+@kernel
+def add_seats(lists, scores, logs, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+    """Add -log of the chance that the first to arrive among a tie and all below it are of the tie, for its seats.
+
+    The ties that plain numbers, or logarithms, are for (see `chance_of_seats`); whether there are others.
+    """
+    rows, others = lists.rows, False
+    for i in range(len(values)):
+        for t in range(lists.queries[first + i], lists.queries[first + i + 1]):
+            begin, end, last = lists.starts[t] + lists.begins[t], lists.starts[t] + lists.ends[t], lists.starts[t + 1]
+            if lists.ends[t] == lists.tops[t] or end == last:
+                continue
+            weight, high, total = lists.weights[t], -np.inf, 0.0
+            for j in range(end, last):
+                high = max(high, scores[rows[j]])
+            for j in range(end, last):
+                total += np.exp(scores[rows[j]] - high)
+            log_rest, m = high + np.log(total), end - begin
+            log_rates, slopes, bends = np.empty(m), np.empty(m), np.empty(m if len(curvature) else 0)
+            for j in range(m):
+                log_rates[j] = scores[rows[begin + j]] - log_rest
+            log_p, once, twice = chance_of_seats(log_rates, lists.tops[t] - lists.begins[t], logs, slopes, bends)
+            if np.isnan(log_p):
+                others = True
+                continue
+            values[i] -= weight * log_p
+            for j in range(m):
+                grad[rows[begin + j]] -= weight * slopes[j]
+                if len(curvature):
+                    curvature[rows[begin + j]] += weight * bends[j]
+            for j in range(end, last):
+                share = np.exp(scores[rows[j]] - log_rest)
+                grad[rows[j]] += weight * share * once
+                if len(curvature):
+                    curvature[rows[j]] += weight * max(share * once - share * share * twice, 0.0)
+    return others

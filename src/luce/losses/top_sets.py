@@ -20,7 +20,7 @@ from scipy.special import expit, log_expit, logsumexp, softmax
 
 from luce.errors import LuceWarning
 from luce.losses.one_one import ProductLaw, greatest_spread
-from luce.losses.top_groups import GROUP_GROUP, ONE_GROUP, ONE_ONE
+from luce.losses.top_lists import GROUP_GROUP, ONE_GROUP, ONE_ONE
 from luce.types import FloatArray, IntArray
 
 _ROUNDS = 20

@@ -9,29 +9,30 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from luce.checks import whole
-from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
-from luce.losses.base import Likelihood, Outputs, Target, as_labels, check_scores
+from luce.losses.base import Likelihood, Outputs, Target, check_scores, statements
 from luce.losses.chances import PairProbabilities, TopKChances, exact_top
 from luce.losses.one_one import OneOneLaw
 from luce.losses.pair_sums import Here, Sums
 from luce.losses.pairwise import RankNet
-from luce.losses.races import race_to_top
-from luce.losses.top_groups import GROUP_GROUP, ONE_GROUP, ONE_ONE, STAGES, TopGroups, fill_groups, top_groups
+from luce.losses.plackett_luce import race_to_top
 from luce.losses.top_lists import (
+    GROUP_GROUP,
+    ONE_GROUP,
+    ONE_ONE,
+    STAGES,
     K,
+    TopGroups,
     TopLists,
     average_cuts,
     checked_k,
-    cut_ties,
-    from_comparisons,
-    from_labels,
-    leading_ties,
-    refuse_tied,
+    fill_groups,
+    top_groups,
+    top_lists,
 )
 from luce.losses.top_sets import AllSets, SetLaw, draw_sets, weighed_sets
 from luce.numerics.segments import log_sums
@@ -108,19 +109,14 @@ class TopKLoss(Likelihood):
             lists = average_cuts(lists, self.draws, self.seed, self._closed(lists))
         return top_groups(self.kind, lists)
 
-    def _closed(self, lists: TopLists) -> IntArray:
+    def _closed(self, lists: TopLists) -> NDArray[np.bool_]:
         """The lists whose tie at the cut is integrated out, where the others are averaged."""
-        return np.empty(0, dtype=np.int64)
+        return np.zeros(len(lists.tops), dtype=bool)
 
     def _known(self, target: Target, offsets: IntArray) -> TopLists:
         """The lists as the target has them, before ties at the cut are averaged."""
         ties = "exact" if self.ties == "average" else self.ties
-        if isinstance(target, Comparisons):
-            lists = from_comparisons(self.name, target, offsets, self.k, ties)
-            if self.inside != "exact":
-                refuse_tied(self.name, lists)
-            return lists
-        return from_labels(as_labels(self, target, offsets), offsets, self.k, ties, self.inside, self.seed)
+        return top_lists(statements(self, target, offsets, pairs=False), self.k, ties, self.inside, self.seed)
 
     def fill(self, prepared: TopGroups, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian, for `hom_gg` that of a majoriser."""
@@ -129,24 +125,24 @@ class TopKLoss(Likelihood):
     def against(
         self, f: FloatArray, starts: IntArray, values: FloatArray, slopes: FloatArray, bends: FloatArray
     ) -> None:
-        """-log P_TF of lists, as `luce.losses.top_groups.Against` says; nothing where stages see T and F alike."""
+        """-log P_TF of lists, as `luce.losses.top_lists.Against` says; nothing where stages see T and F alike."""
 
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the top of one query among all tops of that length, constants included."""
         f = check_scores(scores)
         lists = self._known(target, np.array([0, len(f)]))
-        tops, open_ties = lists.tops, cut_ties(lists) if self.ties in self.averaged else np.empty(0, dtype=np.int64)
-        if len(np.setdiff1d(open_ties, self._closed(lists))):
+        tops, ways, closed = lists.tops, 0.0, self._closed(lists)
+        if self.ties in self.averaged and (lists.across & ~closed).any():
             raise SettingError(
                 f"{self.name}(ties={self.ties!r}) is the mean of several tops where labels tie at the cut k = "
-                f"{tops[np.setdiff1d(open_ties, self._closed(lists))[0]]}, and no probability; ties='extend' or "
-                "'shrink' has one."
+                f"{tops[lists.across & ~closed][0]}, and no probability; ties='extend' or 'shrink' has one."
             )
-        if len(open_ties):
-            lists = average_cuts(lists, self.draws, self.seed, self._closed(lists))
+        if closed.any():
+            places = zip((lists.ends[closed] - 1).tolist(), (tops[closed] - 1).tolist(), strict=True)
+            ways = sum(math.log(math.comb(tied, top)) for tied, top in places)
+            lists = average_cuts(lists, self.draws, self.seed, closed)
         lists = lists._replace(weights=np.ones_like(lists.weights))  # a list that counts twice is no less probable
         value = float(self.evaluate(top_groups(self.kind, lists), f, (0, 1), np.empty_like(f))[0])
-        ways = sum(math.log(math.comb(lists.tops[i] - 1, tops[i] - 1)) for i in open_ties.tolist())
         spans = zip(pairwise(lists.starts), tops.tolist(), strict=True)
         return ways - value - sum(self.log_normaliser(f[lists.rows[a:b]], top) for (a, b), top in spans if top)
 
@@ -261,8 +257,9 @@ class HomGG(TopKLoss):
             p = np.exp(f - np.repeat(np.repeat(log_all, 2), sizes))
             bends[:] = p * (1.0 - p)
 
-    def _closed(self, lists: TopLists) -> IntArray:
-        return leading_ties(lists) if self.ties == "exact" else np.empty(0, dtype=np.int64)
+    def _closed(self, lists: TopLists) -> NDArray[np.bool_]:
+        leads: NDArray[np.bool_] = lists.across & (lists.begins == 0) & (self.ties == "exact")
+        return leads
 
     def log_normaliser(self, scores: FloatArray, k: int) -> float:
         """Log of C(n - 1, k - 1)."""

@@ -29,17 +29,17 @@ MAX_PANELS = 2.0**40
 """Beyond this the position inside a panel has no digits left."""
 
 _angle = np.pi * (np.arange(NODES) + 0.5) / NODES
-_nodes = np.cos(_angle)
-# Chebyshev coefficients of the polynomial through values at the nodes: coefficients = _TO_COEFFICIENTS @ values.
-_TO_COEFFICIENTS = 2.0 / NODES * np.cos(np.outer(np.arange(NODES), _angle))
-_TO_COEFFICIENTS[0] /= 2.0
-_TO_NODES = np.ascontiguousarray(_TO_COEFFICIENTS.T)
+AT_NODES = np.cos(_angle)
+# Chebyshev coefficients of the polynomial through values at the nodes: coefficients = TO_COEFFICIENTS @ values.
+TO_COEFFICIENTS = 2.0 / NODES * np.cos(np.outer(np.arange(NODES), _angle))
+TO_COEFFICIENTS[0] /= 2.0
+_TO_NODES = np.ascontiguousarray(TO_COEFFICIENTS.T)
 
 
 def _values_in_child(side: float) -> FloatArray:
     # (child node, parent node): the Lagrange polynomials of a panel at the nodes of its lower or upper half.
-    at = 0.5 * (_nodes + side)
-    return np.ascontiguousarray(np.cos(np.outer(np.arccos(at), np.arange(NODES))) @ _TO_COEFFICIENTS)
+    at = 0.5 * (AT_NODES + side)
+    return np.ascontiguousarray(np.cos(np.outer(np.arccos(at), np.arange(NODES))) @ TO_COEFFICIENTS)
 
 
 _DOWN = np.stack([_values_in_child(-1.0), _values_in_child(1.0)])
@@ -93,7 +93,7 @@ def meetings(span: float, width: float) -> Iterator[tuple[int, int, FloatArray]]
         size, last = width * 2.0**level, int(span / width) >> level
         for offset in range(-min(3, last), min(3, last) + 1):
             if level == 0 or abs(offset) > 1:
-                yield level, offset, size * (offset + 0.5 * (_nodes[:, None] - _nodes[None, :]))
+                yield level, offset, size * (offset + 0.5 * (AT_NODES[:, None] - AT_NODES[None, :]))
 
 
 def interpolation_error(h: Callable[[FloatArray], FloatArray], width: float, points: int = 60) -> float:
@@ -103,7 +103,7 @@ def interpolation_error(h: Callable[[FloatArray], FloatArray], width: float, poi
     True
     """
     at = np.cos(np.linspace(0.03, np.pi - 0.03, points))
-    basis = np.cos(np.outer(np.arccos(at), np.arange(NODES))) @ _TO_COEFFICIENTS
+    basis = np.cos(np.outer(np.arccos(at), np.arange(NODES))) @ TO_COEFFICIENTS
     worst = 0.0
     for _, _, gaps in meetings(width, width):
         offset = gaps[0, 0]  # the same node of both panels
@@ -279,9 +279,9 @@ def _meet_all(tables, tree, spread_a, has_a, spread_b, has_b, both, parameter, f
                 if parameter:
                     by_parameter += _bilinear(table[PARAMETER], spread_a[n], spread_b[m])
                 for k in range(len(felt_a)):
-                    _apply(table[FIRST + k], spread_b[m], felt_a[k, n])
+                    apply(table[FIRST + k], spread_b[m], felt_a[k, n])
                     if both:
-                        _apply_transposed(table[FIRST + k], spread_a[n], felt_b[k, m])
+                        apply_transposed(table[FIRST + k], spread_a[n], felt_b[k, m])
     return value, by_parameter
 
 
@@ -309,11 +309,11 @@ def _spread(tree, items, weight, spread, has):  # type: ignore[no-untyped-def]
             now, after = after, twice * after - now
     for n in range(tree.starts[1]):
         if has[n]:
-            _apply(_TO_NODES, moments[n], spread[n])
+            apply(_TO_NODES, moments[n], spread[n])
     for n in range(len(tree.ids)):
         if has[n] and tree.parent[n] >= 0:
             has[tree.parent[n]] = True
-            _apply(_UP[tree.ids[n] & 1], spread[n], spread[tree.parent[n]])
+            apply(_UP[tree.ids[n] & 1], spread[n], spread[tree.parent[n]])
 
 
 @part
@@ -322,12 +322,12 @@ def _gather(tree, items, weight, scale, sign, has, felt, grad, curvature):  # ty
     for n in range(len(tree.ids) - 1, -1, -1):
         if has[n] and tree.parent[n] >= 0:
             for k in range(wanted):
-                _apply(_DOWN[tree.ids[n] & 1], felt[k, tree.parent[n]], felt[k, n])
+                apply(_DOWN[tree.ids[n] & 1], felt[k, tree.parent[n]], felt[k, n])
     coefficients = np.zeros((wanted, tree.starts[1], NODES))
     for n in range(tree.starts[1]):
         if has[n]:
             for k in range(wanted):
-                _apply(_TO_COEFFICIENTS, felt[k, n], coefficients[k, n])
+                apply(TO_COEFFICIENTS, felt[k, n], coefficients[k, n])
     for i in range(items[0], items[1]):
         factor = scale * weight[i] if len(weight) else scale
         grad[i] += sign * factor * series(coefficients[0, tree.leaf[i]], tree.place[i])
@@ -357,7 +357,8 @@ def _bilinear(table, left, right):  # type: ignore[no-untyped-def]
 
 
 @part(reorder=True)
-def _apply(table, values, out):  # type: ignore[no-untyped-def]
+def apply(table, values, out):  # type: ignore[no-untyped-def]
+    """Add the table times the values."""
     for m in range(NODES):
         row = 0.0
         for n in range(NODES):
@@ -366,7 +367,8 @@ def _apply(table, values, out):  # type: ignore[no-untyped-def]
 
 
 @part(reorder=True)
-def _apply_transposed(table, values, out):  # type: ignore[no-untyped-def]
+def apply_transposed(table, values, out):  # type: ignore[no-untyped-def]
+    """Add the values times the table."""
     for m in range(NODES):
         for n in range(NODES):
             out[n] += table[m, n] * values[m]

@@ -17,12 +17,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from luce.numerics.chebyshev import NODES, series
+from luce.numerics.chebyshev import AT_NODES, NODES, TO_COEFFICIENTS, apply, apply_transposed, series
 from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
-
-_ANGLE = np.pi * (np.arange(NODES) + 0.5) / NODES
-_AT = np.cos(_ANGLE)
 
 
 @lru_cache(maxsize=1)
@@ -32,14 +29,12 @@ def moments_to_nodes() -> FloatArray:
     >>> moments_to_nodes()[:, :, 0].sum().round(12)  # one item in each panel has one difference
     np.float64(1.0)
     """
-    to_coefficients = 2.0 / NODES * np.cos(np.outer(np.arange(NODES), _ANGLE))
-    to_coefficients[0] /= 2.0
-    gap = _AT[:, None] - _AT[None, :]
+    gap = AT_NODES[:, None] - AT_NODES[None, :]
     upper = gap >= 0.0
     inside = np.where(upper, gap - 1.0, gap + 1.0)
-    lagrange = np.cos(np.arccos(np.clip(inside, -1.0, 1.0))[..., None] * np.arange(NODES)) @ to_coefficients
+    lagrange = np.cos(np.arccos(np.clip(inside, -1.0, 1.0))[..., None] * np.arange(NODES)) @ TO_COEFFICIENTS
     by_side = np.stack([np.where(upper[..., None], 0.0, lagrange), np.where(upper[..., None], lagrange, 0.0)])
-    matrix = np.einsum("ka,lb,sabq->sqkl", to_coefficients, to_coefficients, by_side, optimize=True)
+    matrix = np.einsum("ka,lb,sabq->sqkl", TO_COEFFICIENTS, TO_COEFFICIENTS, by_side, optimize=True)
     matrix = np.ascontiguousarray(matrix.reshape(2, NODES, NODES * NODES))
     matrix.flags.writeable = False
     return matrix
@@ -51,7 +46,7 @@ def node_positions(span, width):  # type: ignore[no-untyped-def]
     at = np.empty((2 * span + 2, NODES))
     for panel in range(2 * span + 2):
         for q in range(NODES):
-            at[panel, q] = (panel - span - 1 + 0.5 * (1.0 + _AT[q])) * width
+            at[panel, q] = (panel - span - 1 + 0.5 * (1.0 + AT_NODES[q])) * width
     return at
 
 
@@ -134,7 +129,7 @@ def potentials_of_nodes(at_nodes, used, matrix):  # type: ignore[no-untyped-def]
             for side in range(2):
                 for q in range(NODES):
                     _axpy(at_nodes[offset + side, q], matrix[side, q], result[offset])
-    return result
+    return result.reshape(len(used), NODES, NODES)
 
 
 @kernel
@@ -162,9 +157,9 @@ def _gather_side(tree, starts, potentials, factor, first, stop, step, out):  # t
                 felt[here, k] = 0.0
             for panel in range(panels):
                 if has[panel] and step == 1:
-                    _row_times(met[panel], potentials[tree.ids[panel] - tree.ids[here] + span], felt[here])
+                    apply_transposed(potentials[tree.ids[panel] - tree.ids[here] + span], met[panel], felt[here])
                 elif has[panel]:
-                    _times_column(potentials[tree.ids[here] - tree.ids[panel] + span], met[panel], felt[here])
+                    apply(potentials[tree.ids[here] - tree.ids[panel] + span], met[panel], felt[here])
         for i in range(starts[tier], starts[tier + 1]):
             out[i] += factor * series(felt[tree.leaf[i]], tree.place[i])
         for t in range(n):
@@ -192,19 +187,3 @@ def _outer(left, right, out):  # type: ignore[no-untyped-def]
     for m in range(NODES):
         for n in range(NODES):
             out[m * NODES + n] += left[m] * right[n]
-
-
-@part(reorder=True)
-def _row_times(left, table, out):  # type: ignore[no-untyped-def]
-    for m in range(NODES):
-        for n in range(NODES):
-            out[n] += left[m] * table[m * NODES + n]
-
-
-@part(reorder=True)
-def _times_column(table, right, out):  # type: ignore[no-untyped-def]
-    for m in range(NODES):
-        total = 0.0
-        for n in range(NODES):
-            total += table[m * NODES + n] * right[n]
-        out[m] += total

@@ -146,3 +146,21 @@ def softplus(x):  # type: ignore[no-untyped-def]
     (True, 1000.0, 0.0)
     """
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+@part(forceinline=True)
+def log_add(a, b):  # type: ignore[no-untyped-def]
+    """log(exp(a) + exp(b)), of which one or both may be minus infinity.
+
+    >>> bool(log_add(0.0, 0.0) == np.log(2.0)), log_add(-np.inf, -np.inf)
+    (True, -inf)
+    """
+    high, low = max(a, b), min(a, b)
+    return high + np.log1p(np.exp(low - high)) if low > -np.inf else high
+
+
+@part
+def sigmoid(x):  # type: ignore[no-untyped-def]
+    """1 / (1 + exp(-x)) for any x."""
+    e = math.exp(-abs(x))
+    return (1.0 if x >= 0.0 else e) / (1.0 + e)

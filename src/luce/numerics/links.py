@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
 from luce.numerics.compiled import kernel, part
-from luce.numerics.fast_exp import softplus
+from luce.numerics.fast_exp import sigmoid, softplus
 from luce.numerics.normal import hazard, log_cdf, log_interval
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray
@@ -52,10 +52,10 @@ def shape_of(code, t):  # type: ignore[no-untyped-def]
     A loop over pairs takes it once; `win_of_shape` and `tie_of_shape` then spend nothing on the tie parameter.
     """
     if code == RAO_KUPPER:
-        width, slope = softplus(t), _sigmoid(t)
+        width, slope = softplus(t), sigmoid(t)
         # log(1 - e^{-2 eps}) = log(theta^2 - 1) - 2 eps = t + log(2 + e^t) - 2 eps
         share = 1.0 / (1.0 + 2.0 * math.exp(-t))
-        bend = slope * _sigmoid(-t)
+        bend = slope * sigmoid(-t)
         constant = math.log(-math.expm1(-2.0 * width))
         return t, width, slope, bend, constant, 1.0 + share - 2.0 * slope, share * (1.0 - share) - 2.0 * bend
     if code == THURSTONE:
@@ -104,12 +104,6 @@ def tie_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
         value, first, second, by_w, by_ww, by_uw = log_interval(u, width)
         by_t, by_tt, mixed = by_w * width, by_ww * width * width + by_w * width, by_uw * width
     return value, sign * first, second, by_t, by_tt, sign * mixed
-
-
-@part
-def _sigmoid(x):  # type: ignore[no-untyped-def]
-    e = math.exp(-abs(x))
-    return (1.0 if x >= 0.0 else e) / (1.0 + e)
 
 
 @part

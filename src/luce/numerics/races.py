@@ -45,7 +45,7 @@ import numpy as np
 from scipy.special import gammaincc
 
 from luce.numerics.compiled import kernel, part
-from luce.numerics.fast_exp import fast_exp, fast_expm1, fast_log, softplus
+from luce.numerics.fast_exp import fast_exp, fast_expm1, fast_log, log_add, softplus
 from luce.types import FloatArray
 
 _FIRST_NODES, _MOST_NODES = 32, 1024
@@ -462,8 +462,8 @@ def _arrivals(log_rates, x, seats, logs, chances):  # type: ignore[no-untyped-de
         if logs is not None:
             new[0] = old[0] + stays[i]
             for c in range(1, seats + 1):
-                new[c] = _log_add(old[c] + stays[i], old[c - 1] + p[i])
-            new[seats] = _log_add(new[seats], old[seats] + p[i])
+                new[c] = log_add(old[c] + stays[i], old[c - 1] + p[i])
+            new[seats] = log_add(new[seats], old[seats] + p[i])
         else:
             new[0] = old[0] * stays[i]
             for c in range(1, seats + 1):
@@ -498,16 +498,10 @@ def _add_slopes(seats, w, logs, chances, slopes, bends):  # type: ignore[no-unty
             bends[i] += slope * (1.0 - z[i])
         for c in range(seats - 1, 0, -1):
             if logs is not None:
-                behind[c] = _log_add(behind[c] + stays[i], behind[c - 1] + p[i])
+                behind[c] = log_add(behind[c] + stays[i], behind[c - 1] + p[i])
             else:
                 behind[c] = behind[c] * stays[i] + behind[c - 1] * p[i]
         behind[0] = behind[0] + stays[i] if logs is not None else behind[0] * stays[i]
-
-
-@part(forceinline=True)
-def _log_add(a, b):  # type: ignore[no-untyped-def]
-    high, low = max(a, b), min(a, b)
-    return high + np.log1p(np.exp(low - high)) if low > -np.inf else high
 
 
 def chances_in_top(scores: FloatArray, k: int) -> FloatArray:

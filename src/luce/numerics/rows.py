@@ -46,6 +46,16 @@ def column_sums(X, shift, sums, squares):  # type: ignore[no-untyped-def]
 
 
 @part
+def clear(rows, grad, curvature):  # type: ignore[no-untyped-def]
+    """Gradient and curvature of these rows become 0, where there is room for them."""
+    for row in rows:
+        if len(grad):
+            grad[row] = 0.0
+        if len(curvature):
+            curvature[row] = 0.0
+
+
+@part
 def most_rows(offsets, first, last, block_rows):  # type: ignore[no-untyped-def]
     """Rows of the largest block: one query may be larger than blocks should be."""
     most = block_rows

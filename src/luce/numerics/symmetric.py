@@ -145,10 +145,16 @@ def prefix_log_sums(scores, ends, reach, out, stay):  # type: ignore[no-untyped-
 
 
 @part
+def log_choices(n, m):  # type: ignore[no-untyped-def]
+    """Log of the number of subsets of m of n items."""
+    return math.lgamma(n + 1.0) - math.lgamma(m + 1.0) - math.lgamma(n - m + 1.0)
+
+
+@part
 def even_out(log_e, n):  # type: ignore[no-untyped-def]
     """Take the log of the number of subsets of m of n items from every `log_e[m]`."""
     for m in range(1, n + 1):
-        log_e[m] -= math.lgamma(n + 1.0) - math.lgamma(m + 1.0) - math.lgamma(n - m + 1.0)
+        log_e[m] -= log_choices(n, m)
 
 
 @part

@@ -23,7 +23,7 @@ from luce.numerics.differences import (
     potentials_of_nodes,
     spread_differences,
 )
-from luce.numerics.fast_exp import softplus
+from luce.numerics.fast_exp import sigmoid, softplus
 from luce.types import FloatArray
 
 AUTO, DIRECT, TREE, NODES_ONLY = range(4)
@@ -55,12 +55,6 @@ def _tables(levels: int) -> Tables:
             tables[level, offset + 3, 1] = -np.exp(-np.logaddexp(0.0, gaps))
     tables.flags.writeable = False
     return tables
-
-
-@part
-def _logistic(x):  # type: ignore[no-untyped-def]
-    e = math.exp(-abs(x))
-    return 1.0 / (1.0 + e) if x >= 0.0 else e / (1.0 + e)
 
 
 @part
@@ -115,7 +109,7 @@ def _meet_by_panels(r, m, w1, w2, tables, first, second):  # type: ignore[no-unt
     tree = grow_tree(line, WIDTH)
     value = total * value + weighted_cross_sum(tables, tree, (0, n), (n, 2 * n), weight, felt)
     for i in range(n):
-        first[i] = _logistic(-w1 * r[i]) * (total + felt[i])
+        first[i] = sigmoid(-w1 * r[i]) * (total + felt[i])
         second[i] = -felt[n + i]
     return value
 
