@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Self
@@ -66,7 +67,7 @@ class Penalised:
     maximum is that of the likelihood under the constraint that $b^\top s$ has the value it takes there.
     """
 
-    likelihood: Likelihood
+    likelihood: Callable[[FloatArray], Point]
     precision: FloatArray | None = None
     tilt: FloatArray | None = None
 
