@@ -19,7 +19,6 @@ from luce.aggregate.board.fitting_problem import Request, battle_problem, check_
 from luce.aggregate.board.ids import NO_IDS, Ids, leave_out_seen
 from luce.aggregate.board.likelihood import Model, get_model
 from luce.aggregate.board.newton import add_up
-from luce.aggregate.board.next_battles import NextBattles, next_battles
 from luce.aggregate.board.options import (
     Columns,
     Inference,
@@ -30,17 +29,22 @@ from luce.aggregate.board.options import (
     sort_options,
 )
 from luce.aggregate.board.outcomes import TIE
-from luce.aggregate.board.posterior import Posterior, centre, centre_covariance, mean_weights, normal_ends
-from luce.aggregate.board.result import Ranked
+from luce.aggregate.board.posterior import (
+    Posterior,
+    centre,
+    centre_covariance,
+    difference_variances,
+    mean_weights,
+    normal_ends,
+)
+from luce.aggregate.board.result import Battled, Side
 from luce.aggregate.board.separation import linked
 from luce.aggregate.board.solve import estimate
 from luce.aggregate.history.walks import Games, Mode, Parameters, Present, filtered, fit_parameters, most_probable
-from luce.checks import number
 from luce.data.names import one_form
 from luce.data.names import plain as as_name
 from luce.data.table import Table
 from luce.errors import DataError, ModelFormatError, SettingError
-from luce.result import plain, records
 from luce.storage import read_container, restoring, write_container
 from luce.types import FloatArray, IntArray
 
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
 _KIND = "history"
 _SCALE = ("scale", "anchor", "anchor_at")
 _NODES, _WEIGHTS = roots_hermitenorm(15)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 class Line(NamedTuple):
@@ -62,7 +67,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class History(Ranked):
+class History(Battled):
     """What `luce.aggregate.leaderboard(..., time=)` returns: a board of now, and the way there.
 
     Strengths are those at the time of the last game of all; who has not played for long has a wider interval. `drift`
@@ -97,9 +102,6 @@ class History(Ranked):
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Settings that an update takes over."""
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
-
-    def __repr__(self) -> str:
-        return f"History({self.model.name}, {len(self.players)} items, best {self.names[0]!r})"
 
     @property
     def drift(self) -> float:
@@ -162,11 +164,12 @@ class History(Ranked):
 
     def columns(self) -> dict[str, list[Any]]:
         """One row an item, best first; a list a column."""
-        order = self.posterior.order
-        last = [self._moment(self.present.last[i]) for i in order]
-        games = self.games[order]
-        whole = bool(np.all(games == np.round(games)))
-        return super().columns() | {"games": (games.astype(np.int64) if whole else games).tolist(), "last": last}
+        return super().columns() | {"last": [self._moment(self.present.last[i]) for i in self.posterior.order]}
+
+    @property
+    def played(self) -> FloatArray:
+        """How many battles every item has, in the order of `names`."""
+        return self.games[self.posterior.order]
 
     def _moment(self, time: float) -> Any:
         return str(np.datetime64(round(time * 365.25 * 86_400), "s").astype("datetime64[D]")) if self.dates else time
@@ -182,43 +185,17 @@ class History(Ranked):
         ends = normal_ends(strength, unit * np.sqrt(self.mode.variance[rows]), self.level)
         return Line(self.mode.time[rows], strength, *ends)
 
-    def _chances(self, a: str, b: str, side: float, covariates: Mapping[str, float] | None) -> tuple[float, float]:
-        """P(a wins) and P(draw), over what is not known of the difference."""
-        i, j, unit = self.posterior.index(a), self.posterior.index(b), self.posterior.unit
-        given = dict(covariates or {}) | ({"side": side} if number("side", side, -math.inf) else {})
-        d = (self.strength[i] - self.strength[j]) / unit
-        for name, value in given.items():
-            if name not in self.effects:
-                raise SettingError(f"This leaderboard has no effect {name!r}; leave {name} out.")
-            d += number(name, value, -math.inf) * self.effects[name]
-        covariance = self.covariance / unit**2
-        spread = np.sqrt(max(covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j], 0.0))
-        weights = _WEIGHTS / _WEIGHTS.sum()
-        win, draw = self._outcomes(d + spread * _NODES)
-        return float(weights @ win), float(weights @ draw)
+    def _chances(self, a: Side, b: Side, effect: float) -> tuple[float, float]:
+        """Over what is not known of the difference."""
+        i, j, unit = self.posterior.index(a), self.posterior.index(b), self.posterior.unit  # type: ignore[arg-type]
+        d = (self.strength[i] - self.strength[j]) / unit + effect
+        spread = math.sqrt(difference_variances(self.covariance[np.ix_([i, j], [i, j])])[0, 1]) / unit
+        win, draw = self.outcomes(d + spread * _NODES)
+        return float(_WEIGHTS @ win), float(_WEIGHTS @ draw)
 
-    def _outcomes(self, d: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def outcomes(self, d: FloatArray) -> tuple[FloatArray, FloatArray]:
         """P(a wins) and P(draw) at a difference that is known."""
-        link, t = self.model.link, self.parameters.t
-        assert link is not None
-        win = np.exp(link.win(d, t, ties=self.modelled).value)
-        return win, np.exp(link.tie(d, t).value) if self.modelled else np.zeros_like(d)
-
-    def win_probability(
-        self, a: str, b: str, *, side: float = 0.0, covariates: Mapping[str, float] | None = None
-    ) -> float:
-        """P(a beats b) now; `side=1` gives a the advantage of its position."""
-        return self._chances(a, b, side, covariates)[0]
-
-    def draw_probability(
-        self, a: str, b: str, *, side: float = 0.0, covariates: Mapping[str, float] | None = None
-    ) -> float:
-        """P(a and b draw) now."""
-        return self._chances(a, b, side, covariates)[1]
-
-    def next(self, n: int = 50) -> NextBattles:
-        """The n battles that are expected to shorten the rank sets of now most."""
-        return next_battles(self.posterior, self.games[self.posterior.order], self._outcomes, n)
+        return self.model.chances(d, self.parameters.t, self.modelled)
 
     def after(self, names: tuple[str, ...], games: Games, battles: Battles, notes: tuple[str, ...]) -> History:
         """The board after more games, by the filter; `names` begins with the players known so far."""
@@ -231,21 +208,15 @@ class History(Ranked):
 
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants."""
-        return {
+        return super().as_dict() | {
             "model": self.model.name,
-            "table": records(self.columns()),
             "drift": self.drift,
             "start": self.start,
             "tie": self.tie,
             "side": self.side,
             "effects": self.effects,
             "now": self._moment(self.now),
-            "may_be_best": self.may_be_best,
-            "tiers": self.tiers,
-            "log_likelihood": plain(self.log_likelihood),
             "battles": float(self.games.sum() / 2),
-            "level": self.level,
-            "notes": list(self.notes),
         }
 
 

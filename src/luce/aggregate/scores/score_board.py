@@ -21,7 +21,6 @@ from luce.aggregate.scores.table import ScoreColumns, ScoreTable, open_scores, r
 from luce.checks import generator, is_whole
 from luce.errors import DataError, SettingError
 from luce.registry import canonical, unknown_name
-from luce.result import plain, records
 from luce.types import FloatArray, IntArray
 
 
@@ -93,18 +92,12 @@ class ScoreBoard(Ranked):
 
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants; what cannot be told is None."""
-        return {
+        return super().as_dict() | {
             "model": self.model,
-            "table": records(self.columns()),
-            "may_be_best": self.may_be_best,
-            "tiers": self.tiers,
             "by_method": {name: dict(zip(self.names, r.tolist(), strict=True)) for name, r in self.by_method.items()},
             "influence": [row._asdict() for row in self.influence],
             "separated": self.separated,
-            "log_likelihood": plain(self.log_likelihood),
-            "level": self.level,
             "tasks": list(self.tasks),
-            "notes": list(self.notes),
         }
 
 
