@@ -46,7 +46,7 @@ def choose(policy: str, board, n: int, rng: np.random.Generator) -> np.ndarray:
     if policy == "uncertain":
         covariance, pairs = board.covariance.copy(), []
         d = board.logits[:, None] - board.logits
-        told = board._win(d.ravel()).reshape(d.shape) * board._win(-d.ravel()).reshape(d.shape)
+        told = board.outcomes(d.ravel())[0].reshape(d.shape) * board.outcomes(-d.ravel())[0].reshape(d.shape)
         for _ in range(n):
             v = np.diagonal(covariance)[:, None] + np.diagonal(covariance) - 2 * covariance
             a, b = np.unravel_index(int(np.argmax(told * v)), v.shape)

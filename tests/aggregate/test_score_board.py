@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from luce.aggregate import score_board
-from luce.aggregate.scores.methods import METHODS, Cells, plackett_luce, tied_races
+from luce.aggregate.board.race_likelihood import RaceLikelihood
+from luce.aggregate.scores.methods import METHODS, plackett_luce
 from luce.aggregate.scores.shuffles import shuffled_sets
 from luce.aggregate.scores.table import ScoreTable, races_of
 from luce.cli import main
@@ -57,7 +59,7 @@ def test_a_tier_by_a_fine_grid(size, shift, spread) -> None:
 def test_races_by_differences() -> None:
     rng = np.random.default_rng(1)
     races = races_of(table_of(drawn_scores(rng)), 0.95)
-    of = tied_races(Cells.of(8, races, rng.uniform(0.5, 2.0, 12)))
+    of = RaceLikelihood(replace(races, count=rng.uniform(0.5, 2.0, 12)), integrated=True)
     x = rng.normal(size=8)
     at, steps = of(x), 1e-5 * np.eye(8)
     np.testing.assert_allclose(at.gradient, [(of(x + s).value - of(x - s).value) / 2e-5 for s in steps], atol=1e-6)
@@ -73,7 +75,7 @@ def test_races_are_those_of_the_loss() -> None:
     scores = drawn_scores(rng, gaps=False)
     x = rng.normal(size=8)
     value, gradient = losses.get("plackett_luce").value_and_grad(np.tile(x, 12), scores.T.ravel(), np.arange(0, 97, 8))
-    at = tied_races(Cells.of(8, races_of(table_of(scores), 0.95), np.ones(12)))(x)
+    at = RaceLikelihood(races_of(table_of(scores), 0.95), integrated=True)(x)
     assert at.value == pytest.approx(value, rel=1e-9)
     np.testing.assert_allclose(at.gradient, gradient.reshape(12, 8).sum(axis=0), atol=1e-8)
 
@@ -84,7 +86,7 @@ def test_terms_of_every_method_sum_to_zero_and_tasks_add_up(method) -> None:
     rng = np.random.default_rng(3)
     table = table_of(drawn_scores(rng, tasks=30, gaps=method != "z_score"), rng.uniform(0.5, 2.0, 30))
     fit = METHODS[method](table, races_of(table, 0.95))
-    at = fit.method.terms(fit.x, fit.method.cells.item)
+    at = fit.method.terms(fit.x, fit.method.races.item)
     np.testing.assert_allclose(at.gradients.sum(axis=0), 0.0, atol=1e-5)
     alone = np.array([fit.hessian_of(t) for t in range(30)])
     np.testing.assert_allclose(alone.sum(axis=0), at.hessian[:8, :8], atol=1e-9)

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import luce
-from luce.aggregate.board.saved import _read
-from luce.aggregate.history.result import read_history
+from luce.aggregate.board.saved import read_board
 from luce.data.mapped import read_data, write_data
 from luce.storage import container_kind, read_container, write_container
 from tests.fuzz import model_files
@@ -65,7 +64,5 @@ def use(kind: str, path: Path) -> None:
         luce.evaluate(np.zeros(data.n_rows), data, ["ndcg@3"])
     elif kind == "counts":
         luce.clicks.read(path).by_position()
-    elif kind == "season":
-        read_history(path)
     else:
-        _read(path)
+        read_board(path)

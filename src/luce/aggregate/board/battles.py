@@ -173,6 +173,11 @@ class Battles:
         return len(self.names) if self.teams is None else len(self.teams.starts) - 1
 
     @property
+    def has_draws(self) -> bool:
+        """Whether any battle is a draw, and no part of a win."""
+        return self.share is None and bool(np.any(self.outcome == TIE))
+
+    @property
     def n_battles(self) -> float:
         """Battles, with their counts."""
         return float(len(self.a) if self.count is None else self.count.sum())

@@ -333,8 +333,6 @@ def _neighbours(races: Races, ordered: NDArray[np.bool_]) -> tuple[IntArray, Int
 
     Races in which all share one place are left out: their probability is the same whatever the strengths.
     """
-    race = np.repeat(np.arange(len(races.count)), np.diff(races.offsets))
-    order = np.lexsort((races.place, race))
+    race, item = races.race, races.item[races.tiers.order]
     same = (race[1:] == race[:-1]) & ordered[race[1:]]
-    item = races.item[order]
     return item[:-1][same], item[1:][same]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,15 +14,6 @@ from luce.types import IntArray
 
 _USUAL = ("id", "battle_id", "question_id")
 NO_IDS: IntArray = np.empty(0, dtype=np.int64)
-
-
-class Unseen(NamedTuple):
-    """What is left of an update: None where the board has seen every battle of it."""
-
-    source: Table | None
-    ids: IntArray
-    """Those that the board knows now."""
-    note: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,21 +35,26 @@ class Ids:
         return Ids, (self(),)
 
 
-def leave_out_seen(source: Table, given: str | None, known: IntArray) -> Unseen:
-    """The battles of an update whose ids a board does not know, and a sentence on the others."""
+def leave_out_seen(source: Table, given: str | None, known: IntArray) -> tuple[Table | None, IntArray, str]:
+    """The battles of an update whose ids a board does not know, all ids, and a sentence on the others.
+
+    There is no table where the board has seen every battle of it.
+    """
     fresh, why = _digests(source, given)
     if not len(fresh) or not len(known):
         whose = why if not len(fresh) else "the board was kept without ids"
-        return Unseen(source, np.union1d(known, fresh), f"Battles that were already there count twice: {whose}.")
+        return source, np.union1d(known, fresh), f"Battles that were already there count twice: {whose}."
     seen = np.isin(fresh, known)
     count = f"{int(seen.sum()):,} of {len(seen):,} battles were already among the {len(known):,} ids of the board"
     note = f"{count}{' and are left out' if seen.any() else ''}."
-    left = source if not seen.any() else None if seen.all() else source.keeping(~seen, _label(source, int(seen.sum())))
-    return Unseen(left, np.union1d(known, fresh), note)
-
-
-def _label(source: Table, seen: int) -> str:
-    return f"{source.label} without the {seen:,} battles that are known"
+    left = (
+        source
+        if not seen.any()
+        else None
+        if seen.all()
+        else source.keeping(~seen, f"{source.label} without the {int(seen.sum()):,} battles that are known")
+    )
+    return left, np.union1d(known, fresh), note
 
 
 def _digests(source: Table, given: str | None) -> tuple[IntArray, str]:

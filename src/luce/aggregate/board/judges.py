@@ -58,7 +58,8 @@ def judge_agreement(board: Board, data: Any, *, level: float = 0.95, **options: 
     d = _predictor(board, battles)
     if board.treatment != "model" and np.any(battles.outcome == TIE):
         raise SettingError("The board gives draws no probability; fit it with draws='model', or leave draws out.")
-    chances = np.column_stack([board._win(d), board._win(-d), board._draw(d)])
+    win, draw = board.outcomes(d)
+    chances = np.column_stack([win, board.outcomes(-d)[0], draw])
     logs = -np.log(np.maximum(chances, 1e-12))
     expected = np.sum(chances * logs, axis=1)
     variance = np.sum(chances * logs**2, axis=1) - expected**2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Self
@@ -66,7 +67,7 @@ class Penalised:
     maximum is that of the likelihood under the constraint that $b^\top s$ has the value it takes there.
     """
 
-    likelihood: Likelihood
+    likelihood: Callable[[FloatArray], Point]
     precision: FloatArray | None = None
     tilt: FloatArray | None = None
 
@@ -329,6 +330,17 @@ class Model:
     draws: Draws = "model"
     elo: float | None = 400.0 / math.log(10.0)
     """Points of the Elo scale in one unit of strength: 400 are odds of ten to one; None where there are no odds."""
+
+    def chances(self, d: FloatArray, t: float, modelled: bool) -> tuple[FloatArray, FloatArray]:
+        """P(a wins) and P(draw) at differences of strength; draws have the tie parameter t where they are modelled."""
+        if self.family == "hodge":
+            raise SettingError("Least squares gives no probabilities; use a model such as 'davidson'.")
+        if self.link is None:
+            # PMOP gives a race of two the potentials phi_a, phi_b and their mean: a third of the probability is a tie.
+            share = 2.0 / 3.0 if self.name == "pmop" else 1.0
+            return share / (1.0 + np.exp(-d)), np.full_like(d, 1.0 - share)
+        win = np.exp(self.link.win(d, t, ties=modelled).value)
+        return win, np.exp(self.link.tie(d, t).value) if modelled else np.zeros_like(d)
 
 
 # The normal link has unit variance of a difference of performances; Elo's own scale gave each performance a standard

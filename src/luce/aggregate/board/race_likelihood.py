@@ -14,7 +14,7 @@ from luce.aggregate.board.newton import Point, add_up, cross
 from luce.aggregate.board.races import Races, split
 from luce.numerics.compiled import kernel, part
 from luce.numerics.races import dead_heats
-from luce.numerics.segments import Tiers, tiers
+from luce.numerics.segments import Tiers
 from luce.types import FloatArray, IntArray
 
 
@@ -31,13 +31,13 @@ class Layout(NamedTuple):
 
 def prepare(races: Races) -> Layout:
     """The ordered partitions of the places of all races."""
-    cut = tiers(-races.place, races.offsets)
+    cut = races.tiers
     sizes = np.diff(cut.starts)
     given = np.empty((len(races.item), 0)) if races.covariates is None else races.covariates
     return Layout(
         tiers=cut,
         item=races.item[cut.order],
-        race=np.repeat(np.arange(len(races.count)), np.diff(races.offsets)),
+        race=races.race,
         covariates=np.ascontiguousarray(given[cut.order]),
         cuts=np.concatenate([[0], np.cumsum(np.delete(sizes, cut.queries[1:] - 1))]),
     )
@@ -122,12 +122,13 @@ class RaceLikelihood(Likelihood):
         """The point where all are equal, which is the same whoever has which row."""
         return self._at(np.zeros(self.n_parameters))
 
-    def by_row(self, x: FloatArray, item: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """With other competitors in the rows: weighted gradients and second derivatives by row, and the Hessian."""
+    def by_row(self, x: FloatArray, item: IntArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+        """With other competitors in the rows: the value, gradients and second derivatives by row, and the Hessian."""
         like = replace(self, layout=self._laid._replace(item=item))
         at = like._at(x) if x.any() else self._equal
         hessian, bends = like._hessian(at)
-        return at.gradients * self.races.count[self._laid.race], bends, hessian
+        weight = self.races.count
+        return float(at.values @ weight), at.gradients * weight[self._laid.race], bends, hessian
 
     def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """Sum of log-probabilities of all races; constants of PMOP included."""

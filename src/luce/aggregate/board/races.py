@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from luce.aggregate.board.outcomes import B_WINS, TIE
 from luce.data.names import one_code, one_form
 from luce.data.table import Rows, Table
 from luce.errors import DataError, SettingError
+from luce.numerics.segments import Tiers, query_index, tiers
 from luce.types import FloatArray, IntArray
 
 _WIDE = re.compile(r"(?:rank|place|position)[ _]?(\d+)")
@@ -48,6 +50,28 @@ class Races:
     covariate_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What there is to say of the names."""
+
+    @cached_property
+    def race(self) -> IntArray:
+        """The race of every row."""
+        return query_index(self.offsets)
+
+    @cached_property
+    def tiers(self) -> Tiers:
+        """The rows of every race in order of their places, those that share a place together."""
+        return tiers(-self.place, self.offsets)
+
+    def alone(self, r: int) -> Races:
+        """One race."""
+        rows = slice(*self.offsets[r : r + 2])
+        return Races(
+            self.names,
+            self.item[rows],
+            self.place[rows],
+            np.array([0, rows.stop - rows.start]),
+            self.count[r : r + 1],
+            self.squares[r : r + 1],
+        )
 
     @property
     def times(self) -> FloatArray:
@@ -173,8 +197,7 @@ def _of_race(values: NDArray[Any], offsets: IntArray, what: str) -> NDArray[Any]
 
 
 def _check(races: Races, label: str) -> None:
-    race = np.repeat(np.arange(len(races.offsets) - 1), np.diff(races.offsets))
-    key = np.sort(race * len(races.names) + races.item)
+    key = np.sort(races.race * len(races.names) + races.item)
     twice = np.flatnonzero(key[1:] == key[:-1])
     if len(twice):
         again = int(key[twice[0]])
@@ -188,9 +211,8 @@ def _check(races: Races, label: str) -> None:
 
 def split(races: Races, label: IntArray) -> Races:
     """Every race cut, in the order of its places, where the label of the competitors changes."""
-    race = np.repeat(np.arange(len(races.count)), np.diff(races.offsets))
-    order = np.lexsort((races.place, race))
-    race, of = race[order], label[races.item[order]]
+    order = races.tiers.order
+    race, of = races.race, label[races.item[order]]
     starts = np.flatnonzero(np.concatenate([[True], (race[1:] != race[:-1]) | (of[1:] != of[:-1])]))
     part = race[starts]
     return replace(

@@ -55,6 +55,9 @@ class Ranked(Result):
 
     posterior: Posterior
     build: Callable[[dict[str, Any]], Any]
+    log_likelihood: float
+    level: Any
+    title: Any
     shown: ClassVar[tuple[str, ...]] = ("strength", "se", "lower", "upper", *RANKS)
     """The columns of the table behind the names."""
 
@@ -93,10 +96,16 @@ class Ranked(Result):
         """One row an item, best first; a list a column."""
         return {"name": list(self.names), **{column: getattr(self, column).tolist() for column in self.shown}}
 
-    @property
-    def title(self) -> str:
-        """What the table shows, in one line."""
-        raise TypeError(f"{type(self).__name__} has no title.")
+    def as_dict(self) -> dict[str, Any]:
+        """Everything a machine wants, without NaN: what cannot be told is None."""
+        return {
+            "table": records(self.columns()),
+            "may_be_best": self.may_be_best,
+            "tiers": self.tiers,
+            "log_likelihood": plain(self.log_likelihood),
+            "level": self.level,
+            "notes": list(self.notes),
+        }
 
     @cached_property
     def table(self) -> Any:
@@ -126,8 +135,56 @@ class Ranked(Result):
         return Sheet(title, {"name": list(self.names), "quasi-variance": [float(q) for q in quasi.values]})
 
 
+class Battled(Ranked):
+    """What boards of battles have in common, whether strengths stay or move: probabilities of wins and draws."""
+
+    model: Model
+    effects: Mapping[str, Any]
+    played: Any
+    """How many battles every item has, in the order of `names`."""
+    outcomes: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+    """P(a wins) and P(draw) at differences that are known."""
+    _chances: Callable[[Side, Side, float], tuple[float, float]]
+    """The same of two sides, with what is added to their difference."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model.name}, {len(self.names)} items, best {self.names[0]!r})"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row an item, best first; a list a column."""
+        whole = bool(np.all(self.played == np.round(self.played)))
+        return super().columns() | {"games": (self.played.astype(np.int64) if whole else self.played).tolist()}
+
+    def win_probability(self, a: Side, b: Side, *, side: float = 0.0, covariates: Given = None) -> float:
+        """P(a beats b); a and b are names, or lists of the members of teams.
+
+        `side=1` gives a the advantage of its position, `side=-1` gives it to b.
+        """
+        return self._chances(a, b, self._effect(side, covariates))[0]
+
+    def draw_probability(self, a: Side, b: Side, *, side: float = 0.0, covariates: Given = None) -> float:
+        """P(a and b draw); 0 for models without draws."""
+        return self._chances(a, b, self._effect(side, covariates))[1]
+
+    def next(self, n: int = 50) -> NextBattles:
+        """The n battles that are expected to shorten the rank sets most, with what is expected of them."""
+        chances = None if self.model.family == "hodge" else self.outcomes
+        return next_battles(self.posterior, self.played, chances, n)
+
+    def _effect(self, side: float, covariates: Given) -> float:
+        """What the position and covariates add to the difference of two sides."""
+        given = dict(covariates or {}) | ({"side": side} if number("side", side, -math.inf) else {})
+        total = 0.0
+        for name, value in given.items():
+            if name not in self.effects:
+                raise SettingError(f"This leaderboard has no effect {name!r}; it has {sorted(self.effects) or 'none'}.")
+            effect = self.effects[name]
+            total += number(name, value, -math.inf) * (effect.value if isinstance(effect, Effect) else effect)
+        return total
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Board(Ranked):
+class Board(Battled):
     """What `luce.aggregate.leaderboard` returns. Items are in order of component and strength, best first.
 
     Attributes
@@ -178,11 +235,7 @@ class Board(Ranked):
     """Settings that an update takes over."""
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
     level = of_posterior("level")
-
-    def columns(self) -> dict[str, list[Any]]:
-        """One row an item, best first; a list a column."""
-        whole = bool(np.all(self.games == np.round(self.games)))
-        return super().columns() | {"games": (self.games.astype(np.int64) if whole else self.games).tolist()}
+    played = property(attrgetter("games"))
 
     @property
     def title(self) -> str:
@@ -210,9 +263,6 @@ class Board(Ranked):
             )
         return said
 
-    def __repr__(self) -> str:
-        return f"Board({self.model.name}, {len(self.names)} items, best {self.names[0]!r})"
-
     @property
     def aic(self) -> float:
         """Akaike's criterion, smaller is better."""
@@ -226,90 +276,49 @@ class Board(Ranked):
             raise DataError("The members of a side are of different components, so their strengths cannot be added.")
         return float(np.sum(self.logits[members])), int(self.component[members[0]])
 
-    def _difference(self, a: Side, b: Side, side: float, covariates: Given) -> float:
-        strength_a, component_a = self._side(a)
-        strength_b, component_b = self._side(b)
+    def _chances(self, a: Side, b: Side, effect: float) -> tuple[float, float]:
+        (of_a, component_a), (of_b, component_b) = self._side(a), self._side(b)
         if component_a != component_b:
             raise DataError(f"{a!r} and {b!r} are not linked by any chain of battles, so no probability can be given.")
-        d = strength_a - strength_b
-        wanted = dict(covariates or {})
-        if side:
-            wanted["side"] = float(side)
-        for name, value in wanted.items():
-            if name not in self.effects:
-                raise SettingError(f"This leaderboard has no effect {name!r}; it has {sorted(self.effects) or 'none'}.")
-            number(name, value, -math.inf)
-            d += value * self.effects[name].value
-        return d
+        win, draw = self.outcomes(np.array([of_a - of_b + effect]))
+        return float(win[0]), float(draw[0])
 
-    def win_probability(self, a: Side, b: Side, *, side: float = 0.0, covariates: Given = None) -> float:
-        """P(a beats b); a and b are names, or lists of the members of teams.
-
-        `side=1` gives a the advantage of its position, `side=-1` gives it to b.
-        """
-        return float(self._win(np.array([self._difference(a, b, side, covariates)]))[0])
-
-    def draw_probability(self, a: Side, b: Side, *, side: float = 0.0, covariates: Given = None) -> float:
-        """P(a and b draw); 0 for models without draws."""
-        return float(self._draw(np.array([self._difference(a, b, side, covariates)]))[0])
-
-    def _win(self, d: FloatArray) -> FloatArray:
-        if self.model.family == "hodge":
-            raise SettingError("Least squares gives no probabilities; use a model such as 'davidson'.")
-        if self.model.link is not None:
-            return np.exp(self.model.link.win(d, self.t, ties=self.treatment == "model").value)
-        # PMOP gives a race of two the potentials phi_a, phi_b and their mean: a third of the probability is a tie.
-        share = 2.0 / 3.0 if self.model.name == "pmop" else 1.0
-        return share / (1.0 + np.exp(-d))
-
-    def _draw(self, d: FloatArray) -> FloatArray:
-        if self.model.link is not None and self.treatment == "model":
-            return np.exp(self.model.link.tie(d, self.t).value)
-        return 1.0 - self._win(d) - self._win(-d) if self.model.name == "pmop" else np.zeros_like(self._win(d))
+    def outcomes(self, d: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """P(a wins) and P(draw) at a difference that is known."""
+        return self.model.chances(d, self.t, self.treatment == "model")
 
     def win_matrix(self) -> FloatArray:
         """P(row beats column), in the order of `names`; NaN on the diagonal and between components."""
-        return self._matrix(self._win)
+        return self._matrix(0)
 
     def draw_matrix(self) -> FloatArray:
         """P(row and column draw), in the order of `names`; NaN on the diagonal and between components."""
-        return self._matrix(self._draw)
+        return self._matrix(1)
 
-    def _matrix(self, of: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    def _matrix(self, outcome: int) -> FloatArray:
         n = len(self.logits)
         fits_in_memory(24.0 * n**2, f"A matrix of {n:,} items", "ask for pairs of items by name")
         d = self.logits[:, None] - self.logits[None, :]
-        result = of(d.ravel()).reshape(d.shape)
+        result = self.outcomes(d.ravel())[outcome].reshape(d.shape)
         result[self.component[:, None] != self.component[None, :]] = np.nan
         np.fill_diagonal(result, np.nan)
         return result
 
-    def next(self, n: int = 50) -> NextBattles:
-        """The n battles that are expected to shorten the rank sets most, with what is expected of them."""
-        hodge = self.model.family == "hodge"
-        return next_battles(self.posterior, self.games, None if hodge else lambda d: (self._win(d), self._draw(d)), n)
-
     def as_dict(self) -> dict[str, Any]:
-        """Everything a machine wants, without NaN: what cannot be told is None."""
-        return {
+        """Everything a machine wants."""
+        return super().as_dict() | {
             "model": self.model.name,
-            "table": records(self.columns()),
             "tie": None if self.tie is None else {"name": self._tie_name, **_finite(self.tie)},
             "effects": {name: _finite(effect) for name, effect in self.effects.items()},
             "components": self.components,
-            "may_be_best": self.may_be_best,
-            "tiers": self.tiers,
             "separated": dict(self.separated),
-            "log_likelihood": plain(self.log_likelihood),
             "aic": plain(self.aic),
             "battles": plain(self.n_battles),
-            "level": self.level,
             "prior": self.prior,
             "errors": self.errors,
             "iterations": self.iterations,
             "converged": self.converged,
             "hodge": None if self.hodge is None else self.hodge.__dict__ | {"triangles": self.triangles},
-            "notes": list(self.notes),
         }
 
     @property

@@ -7,42 +7,37 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from scipy.special import roots_hermitenorm
 
-from luce.aggregate.board.battles import YEAR, Battles, by_category, find_columns, read_battles, select
-from luce.aggregate.board.fitting_problem import Request, battle_problem, check_size, open_table
-from luce.aggregate.board.ids import NO_IDS, Ids, leave_out_seen
-from luce.aggregate.board.likelihood import Model, get_model
+from luce.aggregate.board.battles import YEAR, Battles, by_category, select
+from luce.aggregate.board.fitting_problem import Request, battle_problem, check_size
+from luce.aggregate.board.ids import Ids
+from luce.aggregate.board.likelihood import Model
 from luce.aggregate.board.newton import add_up
-from luce.aggregate.board.next_battles import NextBattles, next_battles
 from luce.aggregate.board.options import (
-    Columns,
     Inference,
     Scale,
     Treatment,
-    check_together,
-    kept_options,
-    sort_options,
 )
 from luce.aggregate.board.outcomes import TIE
-from luce.aggregate.board.posterior import Posterior, centre, centre_covariance, mean_weights, normal_ends
-from luce.aggregate.board.result import Ranked
+from luce.aggregate.board.posterior import (
+    Posterior,
+    centre,
+    centre_covariance,
+    difference_variances,
+    mean_weights,
+    normal_ends,
+)
+from luce.aggregate.board.result import Battled, Side
 from luce.aggregate.board.separation import linked
 from luce.aggregate.board.solve import estimate
 from luce.aggregate.history.walks import Games, Mode, Parameters, Present, filtered, fit_parameters, most_probable
-from luce.checks import number
 from luce.data.names import one_form
-from luce.data.names import plain as as_name
-from luce.data.table import Table
-from luce.errors import DataError, ModelFormatError, SettingError
-from luce.result import plain, records
-from luce.storage import read_container, restoring, write_container
-from luce.types import FloatArray, IntArray
+from luce.errors import DataError, SettingError
+from luce.types import FloatArray
 
 if TYPE_CHECKING:
     from luce.aggregate.board.categories import CategoryBoards
@@ -50,6 +45,7 @@ if TYPE_CHECKING:
 _KIND = "history"
 _SCALE = ("scale", "anchor", "anchor_at")
 _NODES, _WEIGHTS = roots_hermitenorm(15)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 class Line(NamedTuple):
@@ -62,7 +58,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class History(Ranked):
+class History(Battled):
     """What `luce.aggregate.leaderboard(..., time=)` returns: a board of now, and the way there.
 
     Strengths are those at the time of the last game of all; who has not played for long has a wider interval. `drift`
@@ -98,9 +94,6 @@ class History(Ranked):
     """Settings that an update takes over."""
     build: Callable[[dict[str, Any]], Any] = field(default=dict, repr=False)
 
-    def __repr__(self) -> str:
-        return f"History({self.model.name}, {len(self.players)} items, best {self.names[0]!r})"
-
     @property
     def drift(self) -> float:
         """Standard deviation of the change of a strength in one unit of time."""
@@ -118,10 +111,14 @@ class History(Ranked):
         return self.model.link.natural(self.parameters.t) if self.modelled else None
 
     @property
+    def slopes(self) -> dict[str, float]:
+        """The coefficients of covariates."""
+        return dict(zip(self.covariates, self.parameters.effects, strict=True))
+
+    @property
     def effects(self) -> dict[str, float]:
         """The side effect and the coefficients of covariates, on the scale of the linear predictor."""
-        side = {"side": self.side} if self.side else {}
-        return side | dict(zip(self.covariates, self.parameters.effects, strict=True))
+        return ({"side": self.side} if self.side else {}) | self.slopes
 
     @property
     def side(self) -> float:
@@ -162,11 +159,12 @@ class History(Ranked):
 
     def columns(self) -> dict[str, list[Any]]:
         """One row an item, best first; a list a column."""
-        order = self.posterior.order
-        last = [self._moment(self.present.last[i]) for i in order]
-        games = self.games[order]
-        whole = bool(np.all(games == np.round(games)))
-        return super().columns() | {"games": (games.astype(np.int64) if whole else games).tolist(), "last": last}
+        return super().columns() | {"last": [self._moment(self.present.last[i]) for i in self.posterior.order]}
+
+    @property
+    def played(self) -> FloatArray:
+        """How many battles every item has, in the order of `names`."""
+        return self.games[self.posterior.order]
 
     def _moment(self, time: float) -> Any:
         return str(np.datetime64(round(time * 365.25 * 86_400), "s").astype("datetime64[D]")) if self.dates else time
@@ -182,70 +180,45 @@ class History(Ranked):
         ends = normal_ends(strength, unit * np.sqrt(self.mode.variance[rows]), self.level)
         return Line(self.mode.time[rows], strength, *ends)
 
-    def _chances(self, a: str, b: str, side: float, covariates: Mapping[str, float] | None) -> tuple[float, float]:
-        """P(a wins) and P(draw), over what is not known of the difference."""
-        i, j, unit = self.posterior.index(a), self.posterior.index(b), self.posterior.unit
-        given = dict(covariates or {}) | ({"side": side} if number("side", side, -math.inf) else {})
-        d = (self.strength[i] - self.strength[j]) / unit
-        for name, value in given.items():
-            if name not in self.effects:
-                raise SettingError(f"This leaderboard has no effect {name!r}; leave {name} out.")
-            d += number(name, value, -math.inf) * self.effects[name]
-        covariance = self.covariance / unit**2
-        spread = np.sqrt(max(covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j], 0.0))
-        weights = _WEIGHTS / _WEIGHTS.sum()
-        win, draw = self._outcomes(d + spread * _NODES)
-        return float(weights @ win), float(weights @ draw)
+    def _chances(self, a: Side, b: Side, effect: float) -> tuple[float, float]:
+        """Over what is not known of the difference."""
+        i, j, unit = self.posterior.index(a), self.posterior.index(b), self.posterior.unit  # type: ignore[arg-type]
+        d = (self.strength[i] - self.strength[j]) / unit + effect
+        spread = math.sqrt(difference_variances(self.covariance[np.ix_([i, j], [i, j])])[0, 1]) / unit
+        win, draw = self.outcomes(d + spread * _NODES)
+        return float(_WEIGHTS @ win), float(_WEIGHTS @ draw)
 
-    def _outcomes(self, d: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def outcomes(self, d: FloatArray) -> tuple[FloatArray, FloatArray]:
         """P(a wins) and P(draw) at a difference that is known."""
-        link, t = self.model.link, self.parameters.t
-        assert link is not None
-        win = np.exp(link.win(d, t, ties=self.modelled).value)
-        return win, np.exp(link.tie(d, t).value) if self.modelled else np.zeros_like(d)
+        return self.model.chances(d, self.parameters.t, self.modelled)
 
-    def win_probability(
-        self, a: str, b: str, *, side: float = 0.0, covariates: Mapping[str, float] | None = None
-    ) -> float:
-        """P(a beats b) now; `side=1` gives a the advantage of its position."""
-        return self._chances(a, b, side, covariates)[0]
-
-    def draw_probability(
-        self, a: str, b: str, *, side: float = 0.0, covariates: Mapping[str, float] | None = None
-    ) -> float:
-        """P(a and b draw) now."""
-        return self._chances(a, b, side, covariates)[1]
-
-    def next(self, n: int = 50) -> NextBattles:
-        """The n battles that are expected to shorten the rank sets of now most."""
-        return next_battles(self.posterior, self.games[self.posterior.order], self._outcomes, n)
-
-    def after(self, names: tuple[str, ...], games: Games, battles: Battles, notes: tuple[str, ...]) -> History:
-        """The board after more games, by the filter; `names` begins with the players known so far."""
+    def after(self, battles: Battles, notes: tuple[str, ...]) -> History:
+        """The board after more battles, by the filter."""
+        if self.model.draws == "model" and not self.modelled and battles.has_draws:
+            raise DataError(
+                "The board had no draw, and the update has some: its tie parameter is not known; fit all battles."
+            )
+        settings = {"dates": self.dates, "modelled": self.modelled, "factor": self.factor}
+        names, games, played, said = games_of(battles, self.model, self.players, **settings)
         assert self.model.link is not None
         present, _ = filtered(games, self.model.link, self.parameters, self.present)
-        played = _played(battles, games)
         played[: len(self.games)] += self.games
-        now = max(self.now, float(games.times[-1]))
+        late, now = int(np.sum(games.times < self.now)), max(self.now, float(games.times[-1]))
+        old = [f"{late} of {len(games.times)} battles are older than the last one of the board."] if late else []
+        notes = (*notes, *said, *old)
         return replace(self, players=names, present=present, games=played, now=now, mode=None, notes=notes)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants."""
-        return {
+        return super().as_dict() | {
             "model": self.model.name,
-            "table": records(self.columns()),
             "drift": self.drift,
             "start": self.start,
             "tie": self.tie,
             "side": self.side,
             "effects": self.effects,
             "now": self._moment(self.now),
-            "may_be_best": self.may_be_best,
-            "tiers": self.tiers,
-            "log_likelihood": plain(self.log_likelihood),
             "battles": float(self.games.sum() / 2),
-            "level": self.level,
-            "notes": list(self.notes),
         }
 
 
@@ -274,20 +247,18 @@ def fit_history(asked: Request, kept: Mapping[str, Any]) -> History | CategoryBo
 def _history(asked: Request, battles: Battles, like: Parameters | None = None) -> History:
     """The most probable history; the drift is fitted unless it is given, or taken over with the start from `like`."""
     columns, model, how = asked.columns, asked.model, asked.how
-    dates = _are_dates(asked.source, columns)
+    dates = are_dates(asked)
     factor, notes = 1.0, list[str]()
     if any(values is not None for values in (battles.group, battles.weight, battles.share)):
         problem = battle_problem(asked, battles)
         factor = estimate(problem, Inference()).factor
         notes += problem.notes
-    drawn = battles.outcome == TIE if battles.share is None else np.zeros(len(battles.a), dtype=bool)
-    if drawn.all():
+    if battles.share is None and np.all(battles.outcome == TIE):
         raise DataError("Every battle is a draw, so nothing tells how strengths move; add battles that were won.")
-    modelled = model.draws == "model" and bool(drawn.any())
+    modelled = model.draws == "model" and battles.has_draws
     if model.draws == "model" and not modelled and battles.share is None:
         notes.append("No battle is a draw: the tie parameter is at its limit, where draws have probability 0.")
-    battles = _without_draws(battles, model.draws)
-    names, games, said = _games(battles, (), dates=dates, modelled=modelled, factor=factor)
+    names, games, played, said = games_of(battles, model, dates=dates, modelled=modelled, factor=factor)
     link = model.link
     assert link is not None
     step = None if how.drift is None else max(how.drift, 1e-9) ** 2
@@ -304,7 +275,7 @@ def _history(asked: Request, battles: Battles, like: Parameters | None = None) -
         players=names,
         parameters=fitted,
         present=mode.present,
-        games=_played(battles, games),
+        games=played,
         now=float(games.times[-1]),
         level=how.level,
         mode=mode,
@@ -331,26 +302,6 @@ def _sizes(covariates: FloatArray, names: tuple[str, ...]) -> FloatArray:
     return sizes
 
 
-def _played(battles: Battles, games: Games) -> FloatArray:
-    """Battles of every player, with their counts."""
-    count = np.ones(len(games.games)) if battles.count is None else battles.count[_order(battles)]
-    return sum((add_up(games.games[:, side], count, games.players) for side in (0, 1)), np.zeros(games.players))
-
-
-def _order(battles: Battles) -> IntArray:
-    """Of time."""
-    assert battles.time is not None
-    return np.argsort(battles.time, kind="stable")
-
-
-def _without_draws(battles: Battles, draws: str) -> Battles:
-    if draws != "drop" or battles.share is not None:
-        return battles
-    left = select(battles, battles.outcome != TIE)
-    gone = len(battles.a) - len(left.a)
-    return replace(left, notes=(*left.notes, *([f"{gone:,} battles are draws and are left out."] if gone else [])))
-
-
 def _check_settings(asked: Request) -> None:
     if asked.model.link is None:
         raise SettingError(
@@ -361,7 +312,7 @@ def _check_settings(asked: Request) -> None:
         raise SettingError(
             f"{asked.source.label} holds races; strengths that move need battles of two: leave time out."
         )
-    _check_teams(asked.treatment)
+    check_teams(asked.treatment)
     usual = Inference()
     reasons = {"prior": "start is their prior", "errors": "their errors are those of the curvature"}
     for name, why in {**reasons, "bootstrap": "a battle that is drawn twice is not at two times"}.items():
@@ -371,7 +322,8 @@ def _check_settings(asked: Request) -> None:
         raise SettingError("id does nothing with by: boards by category cannot be kept for updates; leave it out.")
 
 
-def _check_teams(treatment: Treatment) -> None:
+def check_teams(treatment: Treatment) -> None:
+    """A game moves two strengths."""
     if treatment.team_separator is not None:
         raise SettingError(
             "team_separator does nothing for strengths that move: a game moves two strengths, and a team has several; "
@@ -393,24 +345,33 @@ def _say(games: Games) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _are_dates(source: Table, columns: Columns) -> bool:
-    assert columns.time is not None
-    return source.read([columns.time])[columns.time].times()[1]
+def are_dates(asked: Request) -> bool:
+    """Whether times are dates, and not numbers."""
+    name = str(asked.columns.time)
+    return asked.source.read([name])[name].times()[1]
 
 
-def _games(
-    battles: Battles, known: tuple[str, ...], *, dates: bool, modelled: bool, factor: float
-) -> tuple[tuple[str, ...], Games, tuple[str, ...]]:
-    """Battles in order of time, with players numbered by their first game after those that are known."""
+def games_of(
+    battles: Battles, model: Model, known: tuple[str, ...] = (), *, dates: bool, modelled: bool, factor: float
+) -> tuple[tuple[str, ...], Games, FloatArray, tuple[str, ...]]:
+    """Battles in order of time, how many every player has, and what there is to say.
+
+    Players are numbered by their first game after those that are known.
+    """
     if np.any(battles.a == battles.b):
         raise SettingError("A battle of one against itself moves no strength; use self_battles='drop' with time.")
     check_size((*known, *battles.names))
+    notes = list(battles.notes)
+    if model.draws == "drop" and battles.has_draws:
+        gone = int(np.sum(battles.outcome == TIE))
+        notes.append(f"{gone:,} battles are draws and are left out.")
+        battles = select(battles, battles.outcome != TIE)
     if not len(battles.a):
         raise DataError("No battle is left without draws; at least one that was won is needed.")
-    time, order = np.asarray(battles.time), _order(battles)
-    notes = list(battles.notes)
+    time = np.asarray(battles.time)
     if np.any(np.diff(time) < 0):
         notes.append("The rows were not in order of time; they were sorted.")
+        battles = select(battles, np.argsort(time, kind="stable"))
     today = datetime.now(UTC).timestamp() / (86_400.0 * YEAR)
     future = int(np.sum(time > today + 1.0 / YEAR)) if dates else 0
     if future:
@@ -419,134 +380,20 @@ def _games(
     number = {shown[name]: i for i, name in enumerate(known)}
     if len(number) < len(known):
         raise DataError("The board has two forms of one name; fit all battles instead of an update.")
-    for i in np.column_stack([battles.a, battles.b])[order].ravel():
+    for i in np.column_stack([battles.a, battles.b]).ravel():
         number.setdefault(shown[battles.names[i]], len(number))
     code = np.array([number.get(shown[name], -1) for name in battles.names])
-    graded = battles.share is not None
-    outcome = np.full(len(order), 3) if graded else battles.outcome
-    rows = np.column_stack([code[battles.a], code[battles.b], outcome])[order]
-    weight = np.full(len(order), factor)
-    for times in (battles.count, battles.weight):
-        weight = weight if times is None else weight * times
+    count = np.ones(len(battles.a)) if battles.count is None else battles.count
+    outcome = battles.outcome if battles.share is None else np.full(len(battles.a), 3)
     games = Games(
         players=len(number),
-        games=np.ascontiguousarray(rows),
-        sides=np.zeros(len(order)) if battles.side is None else battles.side[order],
-        times=time[order],
-        covariates=None if battles.covariates is None else battles.covariates[order],
-        weight=weight[order],
-        share=battles.share[order] if battles.share is not None else None,
+        games=np.column_stack([code[battles.a], code[battles.b], outcome]),
+        sides=np.zeros(len(battles.a)) if battles.side is None else battles.side,
+        times=np.asarray(battles.time),
+        covariates=battles.covariates,
+        weight=factor * count * (1.0 if battles.weight is None else battles.weight),
+        share=battles.share,
         modelled=modelled,
     )
-    return tuple(number), games, tuple(dict.fromkeys((*notes, *said)))
-
-
-def stored_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON holds them: the keys of the names are texts."""
-    stored = dict(options)
-    if "names" in stored:
-        stored["names"] = {str(as_name(key)): str(name) for key, name in stored["names"].items()}
-    return stored
-
-
-def save_history(board: History, path: str | Path) -> None:
-    """Keep what an update needs: the distribution of now, the parameters, and how often each has played."""
-    settings = {
-        "model": board.model.name,
-        "players": list(board.players),
-        "parameters": list(board.parameters[:4]),
-        "effects": dict(zip(board.covariates, board.parameters.effects, strict=True)),
-        "modelled": board.modelled,
-        "factor": board.factor,
-        "judged": board.judged,
-        "now": board.now,
-        "level": board.level,
-        "dates": board.dates,
-        "options": stored_options(board.options),
-    }
-    arrays = {"mean": board.present.mean, "covariance": board.present.covariance, "last": board.present.last}
-    write_container(path, _KIND, settings, arrays | {"games": board.games, "ids": board.read_ids()})
-
-
-def read_history(path: str | Path) -> History:
-    """A board that `save_history` wrote."""
-    kept = read_container(path, _KIND)
-    with restoring(path):
-        settings, arrays = kept.settings, kept.arrays
-        n = len(settings.get("players", ()))
-        shapes = {"mean": (n,), "covariance": (n, n), "last": (n,), "games": (n,)}
-        if n < 2 or any(arrays.get(k, np.empty(0)).shape != shape for k, shape in shapes.items()):
-            raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
-        options, effects = dict(settings.get("options", {})), settings.get("effects", {})
-        (scale,) = sort_options("leaderboard", {k: options[k] for k in _SCALE if k in options}, Scale)
-        return History(
-            model=get_model(settings["model"], options.get("draws")),
-            players=tuple(settings["players"]),
-            parameters=Parameters(*settings["parameters"][:4])._replace(effects=tuple(map(float, effects.values()))),
-            covariates=tuple(effects),
-            modelled=bool(settings.get("modelled", True)),
-            factor=float(settings.get("factor", 1.0)),
-            judged=bool(settings.get("judged", False)),
-            scale=scale,
-            present=Present(arrays["mean"].copy(), arrays["covariance"].copy(), arrays["last"].copy()),
-            games=arrays["games"].copy(),
-            now=float(settings["now"]),
-            level=float(settings["level"]),
-            mode=None,
-            dates=bool(settings["dates"]),
-            options=options,
-            build=pa.table,
-            read_ids=Ids(arrays.get("ids", NO_IDS).copy()),
-        )
-
-
-def update_history(board: History, data: Any, **options: Any) -> History:
-    """The board after new battles, which are read with the same options as the old ones.
-
-    A filter passes over the new battles only. Battles that are older than what their players have played count as if
-    they were played at that time, which the notes say.
-    """
-    stays = kept_options(options, board.options)
-    given = options | {name: value for name, value in stays.items() if name not in ("prior", "errors", "bootstrap")}
-    columns, treatment, how, scale = sort_options("leaderboard", given, Columns, Treatment, Inference, Scale)
-    check_together(columns, treatment)
-    _check_teams(treatment)
-    if how != Inference(level=how.level) or get_model(board.model.name, treatment.draws).draws != board.model.draws:
-        raise SettingError("An update keeps the drift, the draws and the errors of its board; leave them out.")
-    if columns.time is None:
-        raise SettingError("An update needs the column of the time; give time (--time).")
-    if columns.by is not None:
-        raise SettingError("The board is without categories; leave by out, or fit all battles.")
-    if columns.group is not None and not board.judged:
-        raise SettingError("group does nothing: the board was made without judges; leave it out, or fit all battles.")
-    if treatment.side != bool(board.side):
-        raise SettingError(f"The board has {'a' if board.side else 'no'} side effect; give side (--side) as it was.")
-    if isinstance(columns.covariates, Mapping) or tuple(columns.covariates) != board.covariates:
-        raise SettingError(
-            f"The board has {', '.join(board.covariates) or 'no'} covariates; an update names the same columns of "
-            "differences (pairs of columns are in units of their own data)."
-        )
-    board = replace(board, scale=scale, level=how.level, options=stays)
-    source, short = open_table(data, treatment.short_rows)
-    if board.dates != _are_dates(source, columns):
-        raise DataError("The board and the update measure time in different units: dates here, numbers there.")
-    found, unseen = find_columns(source, columns), leave_out_seen(source, columns.id, board.read_ids())
-    board = replace(board, read_ids=Ids(unseen.ids), notes=(unseen.note,))
-    if unseen.source is None:
-        return board
-    battles = read_battles(unseen.source, found, treatment)
-    if board.model.draws == "model" and not board.modelled and np.any(battles.outcome == TIE) and battles.share is None:
-        raise DataError(
-            "The board had no draw, and the update has some: its tie parameter is not known; fit all battles."
-        )
-    battles = _without_draws(battles, board.model.draws)
-    players, games, notes = _games(
-        battles, board.players, dates=board.dates, modelled=board.modelled, factor=board.factor
-    )
-    late = games.times < board.now
-    if late.any():
-        notes = (
-            *notes,
-            f"{int(late.sum())} of {len(late)} battles are older than the last one of the board.",
-        )
-    return board.after(players, games, battles, (unseen.note, *short, *notes))
+    played = sum((add_up(games.games[:, side], count, len(number)) for side in (0, 1)), np.zeros(len(number)))
+    return tuple(number), games, played, tuple(dict.fromkeys((*notes, *said)))

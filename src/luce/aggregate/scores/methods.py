@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import linalg
 
-from luce.aggregate.board.likelihood import Likelihood, Penalised
+from luce.aggregate.board.likelihood import Penalised
 from luce.aggregate.board.newton import Point, constant_on, newton
 from luce.aggregate.board.race_likelihood import RaceLikelihood
 from luce.aggregate.board.races import Races
 from luce.aggregate.board.separation import Results, Separation, find_separation, linked
 from luce.aggregate.board.solve import prior_of_separated
-from luce.aggregate.scores.table import Race, ScoreTable
+from luce.aggregate.scores.table import ScoreTable
 from luce.numerics.compiled import kernel
+from luce.numerics.segments import query_index, runs
 from luce.types import FloatArray, IntArray
 
 STEPS, LONGEST = 2, 2.0
@@ -25,45 +27,10 @@ RIDGE = 1e-3
 """Precision there, which keeps finite what no task bounds."""
 
 
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """The scores that are there, task after task and best first: task t has the rows `offsets[t]:offsets[t + 1]`."""
-
-    models: int
-    item: IntArray
-    tier: IntArray
-    offsets: IntArray
-    weights: FloatArray
-    """One a task."""
-
-    @staticmethod
-    def of(models: int, races: list[Race], weights: FloatArray) -> Cells:
-        """The rows of races."""
-        offsets = np.concatenate([[0], np.cumsum([len(race.order) for race in races])]).astype(np.int64)
-        item, tier = (np.concatenate(rows) for rows in zip(*((race.order, race.tier) for race in races), strict=True))
-        return Cells(models, item, tier, offsets, weights)
-
-    @cached_property
-    def task(self) -> IntArray:
-        """The task of every row."""
-        return np.repeat(np.arange(len(self.weights)), np.diff(self.offsets))
-
-    def alone(self, t: int) -> Cells:
-        """One task."""
-        rows = slice(*self.offsets[t : t + 2])
-        offsets = self.offsets[t : t + 2] - self.offsets[t]
-        return Cells(self.models, self.item[rows], self.tier[rows], offsets, self.weights[t : t + 1])
-
-    def spread(self, values: FloatArray, item: IntArray, columns: int | None = None) -> FloatArray:
-        """(tasks, columns): values of rows where these models have them, 0 elsewhere."""
-        result = np.zeros((len(self.weights), columns or self.models))
-        result[self.task, item] = values
-        return result
-
-
 class Terms(NamedTuple):
     """Of what is minimised, all with the weights of the tasks."""
 
+    value: float
     gradients: FloatArray
     """(tasks, parameters)."""
     bends: FloatArray
@@ -73,24 +40,45 @@ class Terms(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Method:
-    """Terms for models in any rows of the cells, as labels are shuffled; strengths are the first parameters."""
+class Method(ABC):
+    """Terms for models in any rows of the races, as labels are shuffled; strengths are the first parameters."""
 
-    cells: Cells
+    races: Races
+    """One a task, its rows best first."""
     null: FloatArray
     """(models, k) orthonormal: directions that no task sees."""
 
+    @abstractmethod
     def terms(self, x: FloatArray, item: IntArray) -> Terms:
         """At a point, with these models in the rows."""
-        raise NotImplementedError
+
+    def __call__(self, x: FloatArray) -> Point:
+        """Value, gradient and Hessian of what is minimised."""
+        at = self.terms(x, self.races.item)
+        return Point(at.value, at.gradients.sum(axis=0), at.hessian)
+
+    @property
+    def models(self) -> int:
+        """How many."""
+        return len(self.races.names)
 
     def start(self) -> FloatArray:
         """Equality, which is the same point whoever has which row."""
-        return np.zeros(self.cells.models)
+        return np.zeros(self.models)
+
+    def alone(self, t: int) -> Self:
+        """That of one task."""
+        return replace(self, races=self.races.alone(t))
+
+    def spread(self, values: FloatArray, item: IntArray, columns: int | None = None) -> FloatArray:
+        """(tasks, columns): values of rows where these models have them, 0 elsewhere."""
+        result = np.zeros((len(self.races.count), columns or self.models))
+        result[self.races.race, item] = values
+        return result
 
     def settle(self, item: IntArray) -> FloatArray:
         """A few Newton steps from equality."""
-        x, n = self.start(), self.cells.models
+        x, n = self.start(), self.models
         for _ in range(STEPS):
             at = self.terms(x, item)
             matrix, pull = self.kept(at.hessian), at.gradients.sum(axis=0)
@@ -101,7 +89,7 @@ class Method:
 
     def kept(self, hessian: FloatArray) -> FloatArray:
         """The Hessian with the ridge, and with a curvature along directions that no task sees."""
-        n, result = self.cells.models, hessian.copy()
+        n, result = self.models, hessian.copy()
         result[:n, :n] += np.max(np.diagonal(hessian)) * (self.null @ self.null.T)
         result[np.arange(n), np.arange(n)] += RIDGE
         return result
@@ -109,56 +97,44 @@ class Method:
 
 @dataclass(frozen=True, eq=False)
 class _Tied(Method):
-    likelihood: RaceLikelihood
+    @cached_property
+    def _likelihood(self) -> RaceLikelihood:
+        return RaceLikelihood(self.races, integrated=True)
 
     def terms(self, x: FloatArray, item: IntArray) -> Terms:
-        pulls, bends, hessian = self.likelihood.by_row(x, item)
-        return Terms(self.cells.spread(pulls, item), self.cells.spread(bends, item), hessian)
+        value, pulls, bends, hessian = self._likelihood.by_row(x, item)
+        return Terms(value, self.spread(pulls, item), self.spread(bends, item), hessian)
 
 
 @dataclass(frozen=True, eq=False)
-class Davidson(Likelihood):
+class _Paired(Method):
     """Minus the log-likelihood of all pairs of a task, won or drawn; the last parameter is log nu, if any are drawn."""
 
-    cells: Cells
     drawn: bool
-
-    @property
-    def n_parameters(self) -> int:
-        """Strengths, and that of draws."""
-        return self.cells.models + self.drawn
 
     def start(self) -> FloatArray:
         """All equal, with the share of draws that there is."""
-        x = np.zeros(self.n_parameters)
-        if self.drawn:
-            sizes = np.diff(self.cells.offsets)
-            pairs = float(self.cells.weights @ (sizes * (sizes - 1))) / 2.0
-            key = self.cells.task * len(self.cells.item) + self.cells.tier
-            tiers, size = np.unique(key, return_counts=True)
-            ties = float(self.cells.weights[tiers // len(self.cells.item)] @ (size * (size - 1))) / 2.0
-            x[-1] = np.log(2.0 * ties / max(pairs - ties, 1e-3 * pairs))
-        return x
+        if not self.drawn:
+            return super().start()
+        weights, (_, starts, queries) = self.races.count, self.races.tiers
+        sizes, tied = np.diff(self.races.offsets), np.diff(starts)
+        pairs = float(weights @ (sizes * (sizes - 1))) / 2.0
+        ties = float(weights[query_index(queries)] @ (tied * (tied - 1))) / 2.0
+        return np.append(super().start(), np.log(2.0 * ties / max(pairs - ties, 1e-3 * pairs)))
 
-    def by_task(self, x: FloatArray, item: IntArray) -> tuple[float, Terms]:
-        """The value and the terms, with these models in the rows."""
-        cells, n, p = self.cells, self.cells.models, self.n_parameters
+    def terms(self, x: FloatArray, item: IntArray) -> Terms:
+        races, n, p = self.races, self.models, self.models + self.drawn
         pulls, bends, hessian = np.zeros(len(item)), np.zeros(len(item)), np.zeros((n + 1, n + 1))
-        of_ties, nu = np.zeros((len(cells.weights), 2)), np.exp(x[-1]) if self.drawn else 0.0
-        rows = cells.tier, cells.offsets, cells.weights
+        of_ties, nu = np.zeros((len(races.count), 2)), np.exp(x[-1]) if self.drawn else 0.0
+        rows = races.place, races.offsets, races.count
         value = _pairs(np.exp(0.5 * x[:n]), nu, item, *rows, pulls, bends, of_ties, hessian)
-        gradients, curves = (cells.spread(values, item, n + 1) for values in (pulls, bends))
+        gradients, curves = (self.spread(values, item, n + 1) for values in (pulls, bends))
         gradients[:, n], curves[:, n] = of_ties.T
-        return value, Terms(gradients[:, :p], curves[:, :p], (hessian + hessian.T)[:p, :p])
-
-    def __call__(self, x: FloatArray) -> Point:
-        """Value, gradient and Hessian of what is minimised."""
-        value, at = self.by_task(x, self.cells.item)
-        return Point(value, at.gradients.sum(axis=0), at.hessian)
+        return Terms(value, gradients[:, :p], curves[:, :p], (hessian + hessian.T)[:p, :p])
 
 
 @kernel
-def _pairs(root, nu, item, tier, offsets, weights, pulls, bends, of_ties, out):  # type: ignore[no-untyped-def]
+def _pairs(root, nu, item, place, offsets, weights, pulls, bends, of_ties, out):  # type: ignore[no-untyped-def]
     """Minus log P of all pairs; fills gradients and second derivatives, and half the Hessian.
 
     Weights of a pair are p^2, q^2 and nu p q with p = e^{x/2}, so that d/2 (won - lost) + log nu (drawn) less the log
@@ -173,7 +149,7 @@ def _pairs(root, nu, item, tier, offsets, weights, pulls, bends, of_ties, out): 
                 j = item[s]
                 win, lose, tie = root[i] ** 2, root[j] ** 2, nu * root[i] * root[j]
                 whole = win + lose + tie
-                drawn = tier[r] == tier[s]
+                drawn = place[r] == place[s]
                 total -= w * np.log((tie if drawn else win) / whole)
                 lead, tie = 0.5 * (win - lose) / whole, tie / whole
                 pull = w * (lead - (0.0 if drawn else 0.5))
@@ -195,18 +171,7 @@ def _pairs(root, nu, item, tier, offsets, weights, pulls, bends, of_ties, out): 
 
 
 @dataclass(frozen=True, eq=False)
-class _Paired(Method):
-    likelihood: Davidson
-
-    def start(self) -> FloatArray:
-        return self.likelihood.start()
-
-    def terms(self, x: FloatArray, item: IntArray) -> Terms:
-        return self.likelihood.by_task(x, item)[1]
-
-
-@dataclass(frozen=True, eq=False)
-class Means(Method):
+class _Means(Method):
     """A mean over tasks minimises a sum of squares, so that it has terms like the others."""
 
     values: FloatArray
@@ -216,20 +181,24 @@ class Means(Method):
     fill: bool = False
     """Gaps are filled by a product of model and task."""
 
+    def alone(self, t: int) -> Self:
+        rows = slice(*self.races.offsets[t : t + 2])
+        return replace(super().alone(t), values=self.values[rows], counts=self.counts[rows])
+
     def terms(self, x: FloatArray, item: IntArray) -> Terms:
         """Squares of the rows that say something."""
-        bends = self.cells.spread(self.counts, item)
-        pulls = self.counts * (x[item] - self.values)
-        return Terms(self.cells.spread(pulls, item), bends, np.diag(bends.sum(axis=0)))
+        bends, gap = self.spread(self.counts, item), x[item] - self.values
+        value = 0.5 * float(self.counts @ gap**2)
+        return Terms(value, self.spread(self.counts * gap, item), bends, np.diag(bends.sum(axis=0)))
 
     def settle(self, item: IntArray) -> FloatArray:
         """The means."""
         if self.fill:
-            there, weights = self.cells.spread(np.ones(len(item)), item).T, self.cells.weights
-            filled = _filled(self.cells.spread(self.values, item).T, there)
+            there, weights = self.spread(np.ones(len(item)), item).T, self.races.count
+            filled = _filled(self.spread(self.values, item).T, there)
             return np.asarray(filled @ weights / weights.sum())
-        n, known = self.cells.models, np.bincount(item, self.counts, self.cells.models)
-        return np.bincount(item, self.counts * self.values, n) / np.where(known > 0.0, known, 1.0)
+        known, total = (np.bincount(item, w, self.models) for w in (self.counts, self.counts * self.values))
+        return total / np.where(known > 0.0, known, 1.0)
 
 
 def _filled(z: FloatArray, there: FloatArray) -> FloatArray:
@@ -263,99 +232,77 @@ class Fit:
     @property
     def strength(self) -> FloatArray:
         """Of the models."""
-        return self.x[: self.method.cells.models]
+        return self.x[: self.method.models]
 
     def hessian_of(self, t: int) -> FloatArray:
         """The weighted Hessian of one task at the fit, in the strengths."""
-        cells, n = self.method.cells.alone(t), self.method.cells.models
-        if isinstance(self.method, Means):
-            rows = slice(*self.method.cells.offsets[t : t + 2])
-            return np.diag(np.bincount(cells.item, self.method.counts[rows], n))
-        likelihood = self.method.likelihood  # type: ignore[attr-defined]
-        alone = Davidson(cells, likelihood.drawn) if isinstance(likelihood, Davidson) else tied_races(cells)
-        return alone(self.x).hessian[:n, :n]
+        n = self.method.models
+        return self.method.alone(t)(self.x).hessian[:n, :n]
 
 
-def plackett_luce(table: ScoreTable, races: list[Race]) -> Fit:
+def plackett_luce(table: ScoreTable, races: Races) -> Fit:
     """Tied Plackett-Luce."""
-    cells, edges = Cells.of(len(table.names), races, table.weights), _edges(races)
-    share = np.clip(borda(table, races).strength, 0.02, 0.98)
-    component = linked(cells.models, *edges)
-    likelihood = tied_races(cells)
-    method = _Tied(cells, constant_on(component), likelihood)
-    return _solved(method, likelihood, np.log(share / (1.0 - share)), Results(cells.models, *edges), component)
+    edges, share = _edges(races), np.clip(borda(table, races).strength, 0.02, 0.98)
+    component = linked(len(races.names), *edges)
+    method = _Tied(races, constant_on(component))
+    return _solved(method, np.log(share / (1.0 - share)), Results(len(races.names), *edges), component)
 
 
-def _solved(method: Method, likelihood: Likelihood, start: FloatArray, results: Results, component: IntArray) -> Fit:
+def _solved(method: Method, start: FloatArray, results: Results, component: IntArray) -> Fit:
     """Strengths of greatest likelihood; models below (or above) all others are pulled to their mean, as elsewhere."""
     n, prior = results.n, np.zeros((results.n, results.n))
     separation = find_separation(results, component)
     if separation is not None:
-        games = np.bincount(method.cells.item, minlength=n).astype(np.float64)
+        games = np.bincount(method.races.item, minlength=n).astype(np.float64)
         prior = prior_of_separated(games, component, separation)
-    x, at, _, _ = newton(Penalised(likelihood, prior), start, constant_on(component, len(start)))
+    x, at, _, _ = newton(Penalised(method, prior), start, constant_on(component, len(start)))
     log_likelihood = 0.5 * float(x[:n] @ prior @ x[:n]) - at.value
     return Fit(x, method, component, prior, separation, log_likelihood)
 
 
-def tied_races(cells: Cells) -> RaceLikelihood:
-    """Minus the log-likelihood of tasks under Plackett-Luce with ties integrated out."""
-    names = tuple(map(str, range(cells.models)))
-    place = cells.tier.astype(np.float64)
-    return RaceLikelihood(
-        Races(names, cells.item, place, cells.offsets, cells.weights, cells.weights**2), integrated=True
-    )
-
-
-def _edges(races: list[Race]) -> tuple[IntArray, IntArray]:
+def _edges(races: Races) -> tuple[IntArray, IntArray]:
     """Every model of a tier, and every one of the next."""
-    better, worse = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    for race in races:
-        above = np.arange(race.starts[-2])
-        following = np.diff(race.starts)[1:][race.tier[above]]
-        within = np.arange(following.sum()) - np.repeat(np.cumsum(following) - following, following)
-        better.append(race.order[np.repeat(above, following)])
-        worse.append(race.order[np.repeat(race.starts[1:-1][race.tier[above]], following) + within])
-    return np.concatenate(better), np.concatenate(worse)
+    _, starts, queries = races.tiers
+    sizes = np.diff(starts)
+    following = np.append(sizes[1:], 0)
+    following[queries[1:] - 1] = 0
+    row, tier = np.arange(len(races.item)), np.repeat(np.arange(len(sizes)), sizes)
+    better = np.repeat(row, following[tier])
+    return races.item[better], races.item[runs(starts[1:][tier], following[tier])]
 
 
-def davidson(table: ScoreTable, races: list[Race]) -> Fit:
+def davidson(table: ScoreTable, races: Races) -> Fit:
     """Davidson's model of all pairs of a task."""
-    cells = Cells.of(len(table.names), races, table.weights)
     # A chain along every tier: draws link all of it.
-    same = (np.diff(cells.tier) == 0) & (np.diff(cells.task) == 0)
-    drawn = cells.item[:-1][same], cells.item[1:][same]
-    results = Results(cells.models, *_edges(races), *drawn)
-    component = linked(cells.models, results.better, results.worse)
-    likelihood = Davidson(cells, bool(same.any()))
-    method = _Paired(cells, constant_on(component), likelihood)
-    return _solved(method, likelihood, likelihood.start(), results, component)
+    same = (np.diff(races.place) == 0) & (np.diff(races.race) == 0)
+    results = Results(len(races.names), *_edges(races), races.item[:-1][same], races.item[1:][same])
+    component = linked(results.n, results.better, results.worse)
+    method = _Paired(races, constant_on(component), bool(same.any()))
+    return _solved(method, method.start(), results, component)
 
 
-def borda(table: ScoreTable, races: list[Race]) -> Fit:
+def borda(table: ScoreTable, races: Races) -> Fit:
     """The mean over tasks of the share of present models that one is better than."""
-    cells = Cells.of(len(table.names), races, table.weights)
-    values = np.zeros(len(cells.item))
-    for race, low, high in zip(races, cells.offsets[:-1], cells.offsets[1:], strict=True):
-        below = high - low - race.starts[1:]
-        values[low:high] = ((below + 0.5 * (np.diff(race.starts) - 1)) / max(high - low - 1, 1))[race.tier]
-    compared = np.diff(cells.offsets)[cells.task] > 1
-    return _mean_fit(cells, values, np.where(compared, cells.weights[cells.task], 0.0))
+    _, starts, queries = races.tiers
+    sizes, task = np.diff(starts), query_index(queries)
+    others, below = np.diff(races.offsets) - 1, races.offsets[1:][task] - starts[1:]
+    share = (below + 0.5 * (sizes - 1)) / np.maximum(others, 1)[task]
+    counts = np.where(others > 0, races.count, 0.0)[races.race]
+    return _mean_fit(races, np.repeat(share, sizes), counts)
 
 
-def z_score(table: ScoreTable, races: list[Race]) -> Fit:
+def z_score(table: ScoreTable, races: Races) -> Fit:
     """The mean over tasks of standardised scores; gaps are filled by a product of model and task."""
-    cells = Cells.of(len(table.names), races, table.weights)
     spread = np.nanstd(table.scores, axis=0)
     z = (table.scores - np.nanmean(table.scores, axis=0)) / np.where(spread > 0, spread, 1.0)
-    counts = cells.weights[cells.task]
-    return _mean_fit(cells, z[cells.item, cells.task], counts, fill=len(cells.item) < table.scores.size)
+    fill = len(races.item) < table.scores.size
+    return _mean_fit(races, z[races.item, races.race], races.count[races.race], fill=fill)
 
 
-def _mean_fit(cells: Cells, values: FloatArray, counts: FloatArray, *, fill: bool = False) -> Fit:
-    n = cells.models
-    method = Means(cells, np.zeros((n, 0)), values, counts, fill)
-    return Fit(method.settle(cells.item), method, np.zeros(n, dtype=np.int64), np.zeros((n, n)))
+def _mean_fit(races: Races, values: FloatArray, counts: FloatArray, *, fill: bool = False) -> Fit:
+    n = len(races.names)
+    method = _Means(races, np.zeros((n, 0)), values, counts, fill)
+    return Fit(method.settle(races.item), method, np.zeros(n, dtype=np.int64), np.zeros((n, n)))
 
 
 METHODS = {"plackett_luce": plackett_luce, "davidson": davidson, "borda": borda, "z_score": z_score}

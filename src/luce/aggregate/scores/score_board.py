@@ -12,15 +12,15 @@ import numpy as np
 from luce.aggregate.board.fitting_problem import open_table
 from luce.aggregate.board.options import Inference, sort_options
 from luce.aggregate.board.posterior import Posterior, centre, mean_weights, ranks
+from luce.aggregate.board.races import Races
 from luce.aggregate.board.result import RANKS, Ranked, of_posterior
 from luce.aggregate.board.separation import describe
 from luce.aggregate.scores.methods import METHODS, Fit
 from luce.aggregate.scores.shuffles import FEW_TASKS, covariance_of, shuffled_sets
-from luce.aggregate.scores.table import Race, ScoreColumns, ScoreTable, open_scores, races_of, read_scores
+from luce.aggregate.scores.table import ScoreColumns, ScoreTable, open_scores, races_of, read_scores
 from luce.checks import generator, is_whole
 from luce.errors import DataError, SettingError
 from luce.registry import canonical, unknown_name
-from luce.result import plain, records
 from luce.types import FloatArray, IntArray
 
 
@@ -92,18 +92,12 @@ class ScoreBoard(Ranked):
 
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants; what cannot be told is None."""
-        return {
+        return super().as_dict() | {
             "model": self.model,
-            "table": records(self.columns()),
-            "may_be_best": self.may_be_best,
-            "tiers": self.tiers,
             "by_method": {name: dict(zip(self.names, r.tolist(), strict=True)) for name, r in self.by_method.items()},
             "influence": [row._asdict() for row in self.influence],
             "separated": self.separated,
-            "log_likelihood": plain(self.log_likelihood),
-            "level": self.level,
             "tasks": list(self.tasks),
-            "notes": list(self.notes),
         }
 
 
@@ -150,14 +144,14 @@ def score_board(
     source = open_scores(data if given.short_rows == "error" else opened, given.item)
     scores = read_scores(source, given)
     races = races_of(scores, level)
-    if all(len(race.starts) == 2 for race in races):
+    if np.all(np.diff(races.tiers.queries) == 1):
         raise DataError(
             f"No task of {source.label} tells two models apart: all scores of a task are equal, or as near as the "
             "tolerance and their errors allow; a board needs one difference at least."
         )
     fit = METHODS[canonical(model)](scores, races)
     main = None if fit.separation is None else fit.separation.main
-    at = fit.method.terms(fit.x, fit.method.cells.item)
+    at = fit.method.terms(fit.x, races.item)
     mean = mean_weights(np.diagonal(at.hessian)[: len(scores.names)], fit.component, main)
     if canonical(model) in ("borda", "z_score"):
         mean = np.zeros_like(mean)
@@ -193,9 +187,9 @@ def _separated(scores: ScoreTable, fit: Fit) -> dict[str, str]:
     return {scores.names[i]: fit.separation.kind(int(i)) for i in fit.separation.outside}
 
 
-def _remarks(scores: ScoreTable, races: list[Race], fit: Fit) -> list[str]:
+def _remarks(scores: ScoreTable, races: Races, fit: Fit) -> list[str]:
     notes = []
-    flat = [scores.tasks[t] for t, race in enumerate(races) if len(race.starts) == 2]
+    flat = [task for task, tiers in zip(scores.tasks, np.diff(races.tiers.queries), strict=True) if tiers == 1]
     if flat:
         notes.append(f"{len(flat)} tasks tell no two models apart and say nothing: {', '.join(flat[:5])}.")
     if len(scores.tasks) == 1:
@@ -231,7 +225,7 @@ def _influence(scores: ScoreTable, fit: Fit, se: FloatArray) -> tuple[Influence,
     method, tasks, n = fit.method, len(scores.tasks), len(scores.names)
     if tasks < 2:
         return ()
-    at = method.terms(fit.x, method.cells.item)
+    at = method.terms(fit.x, method.races.item)
     whole, total = method.kept(at.hessian)[:n, :n] + fit.prior, at.bends[:, :n].sum(axis=0)
     before, rows = ranks(fit.strength, fit.component), []
     for t in range(tasks):

@@ -8,7 +8,6 @@ same function on the shuffled board. Elsewhere the level rests on studentising.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,19 +26,14 @@ _MOST_BYTES = 1 << 28
 """Statistics of all shuffles that are kept; beyond, they are worked out again for every round."""
 
 
-class Scatter(NamedTuple):
-    """The sandwich S, the curvature C, what the one is of the other, and how much each model leans on C."""
+def scatter_of(
+    method: Method, at: Terms, extra: FloatArray | float = 0.0
+) -> tuple[FloatArray, FloatArray, float, FloatArray]:
+    r"""$S = \sum_t u_t u_t^\top$ with $u_t = C g_t / \sqrt{1 - h_t}$, h the leverage of a task by model (HC2).
 
-    sandwich: FloatArray
-    curvature: FloatArray
-    ratio: float
-    tasks: FloatArray
-    """How many tell something of each model."""
-
-
-def scatter_of(method: Method, at: Terms, extra: FloatArray | float = 0.0) -> Scatter:
-    r"""$S = \sum_t u_t u_t^\top$ with $u_t = C g_t / \sqrt{1 - h_t}$, h the leverage of a task by model (HC2)."""
-    n = method.cells.models
+    With it the curvature C, what S is of C, and how many tasks tell something of each model.
+    """
+    n = method.models
     null = np.pad(method.null, ((0, len(at.hessian) - n), (0, 0)))
     matrix = method.kept(at.hessian)
     matrix[:n, :n] += extra
@@ -51,7 +45,7 @@ def scatter_of(method: Method, at: Terms, extra: FloatArray | float = 0.0) -> Sc
     tasks = np.sum(at.bends[:, :n] > 0.0, axis=0)
     usable = np.diagonal(curvature)[tasks > 0]
     ratio = float(np.mean(np.diagonal(sandwich)[tasks > 0] / np.where(usable > 0.0, usable, 1.0)))
-    return Scatter(sandwich, curvature, ratio, tasks.astype(np.float64))
+    return sandwich, curvature, ratio, tasks.astype(np.float64)
 
 
 def covariance_of(fit: Fit, mean: FloatArray) -> FloatArray:
@@ -59,10 +53,11 @@ def covariance_of(fit: Fit, mean: FloatArray) -> FloatArray:
 
     The strength of a model with one task makes the gradient of that task 0, and S alone would call it certain.
     """
-    found = scatter_of(fit.method, fit.method.terms(fit.x, fit.method.cells.item), fit.prior)
-    lean = FEW_TASKS / (FEW_TASKS + found.tasks)
-    own, curved = np.sqrt(1.0 - lean), np.sqrt(found.ratio * lean)
-    covariance = own[:, None] * found.sandwich * own + curved[:, None] * found.curvature * curved
+    at = fit.method.terms(fit.x, fit.method.races.item)
+    sandwich, curvature, ratio, tasks = scatter_of(fit.method, at, fit.prior)
+    lean = FEW_TASKS / (FEW_TASKS + tasks)
+    own, curved = np.sqrt(1.0 - lean), np.sqrt(ratio * lean)
+    covariance = own[:, None] * sandwich * own + curved[:, None] * curvature * curved
     return centre_covariance(covariance, mean, fit.component)
 
 
@@ -93,30 +88,29 @@ def _studentise(x, sandwich, curvature, tasks, few, out):  # type: ignore[no-unt
 
 def shuffled_sets(fit: Fit, level: float, shuffles: int, rng: np.random.Generator) -> RankSets:
     """Rank sets from the statistics of shuffled boards; one task alone has no scatter, and decides nothing."""
-    method, cells = fit.method, fit.method.cells
-    if len(cells.weights) < 2:
+    method, races, n = fit.method, fit.method.races, fit.method.models
+    if len(races.count) < 2:
         return no_sets(fit.component)
     seeds = rng.integers(2**63, size=shuffles)
 
     def shuffled(k: int) -> NDArray[np.float32]:
-        drawn = np.random.default_rng(seeds[k]).random(len(cells.item))
-        return statistics(method, _shuffle(cells.item, cells.offsets, drawn))
+        drawn = np.random.default_rng(seeds[k]).random(len(races.item))
+        return statistics(method, _shuffle(races.item, races.offsets, drawn))
 
     def all_of_them() -> Iterable[NDArray[np.float32]]:
         for low in range(0, shuffles, 16):
             chunks = [(k, k + 1) for k in range(low, min(low + 16, shuffles))]
             yield from map_chunks(lambda _, chunk: shuffled(chunk[0]), chunks)
 
-    n = cells.models
     drawn: list[NDArray[np.float32]] | None = list(all_of_them()) if 4 * n * n * shuffles <= _MOST_BYTES else None
 
     def rows(active: NDArray[np.bool_]) -> FloatArray:
         result = np.empty((n, shuffles))
         for k, t in enumerate(drawn or all_of_them()):
-            _greatest(t, active, result[:, k])
+            result[:, k] = np.where(active, np.abs(t), 0.0).max(axis=1)
         return result
 
-    t = statistics(method, cells.item).astype(np.float64)
+    t = statistics(method, races.item).astype(np.float64)
     t[(fit.component[:, None] != fit.component) | np.eye(n, dtype=bool)] = np.nan
     return step_down(t, rows, fit.component, level)
 
@@ -131,14 +125,3 @@ def _shuffle(item, offsets, drawn):  # type: ignore[no-untyped-def]
             s = low + int(drawn[r] * (r - low + 1))
             out[r], out[s] = out[s], out[r]
     return out
-
-
-@kernel
-def _greatest(t, active, out):  # type: ignore[no-untyped-def]
-    """Of every model the greatest |t| of the pairs that are looked at."""
-    for i in range(len(t)):
-        most = np.float32(0.0)
-        for j in range(len(t)):
-            if active[i, j]:
-                most = max(most, abs(t[i, j]))
-        out[i] = most

@@ -6,13 +6,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from luce.aggregate.board.options import Treatment
+from luce.aggregate.board.races import Races
 from luce.checks import number
 from luce.data.column import Column
 from luce.data.names import one_code, plain
@@ -24,44 +25,30 @@ from luce.registry import unknown_name
 from luce.types import FloatArray, IntArray
 
 
-class Race(NamedTuple):
-    """One task: `order` lists the models that took part, best first; tier k holds `order[starts[k]:starts[k + 1]]`."""
+def races_of(table: ScoreTable, level: float) -> Races:
+    """One race a task, its rows best first.
 
-    order: IntArray
-    starts: IntArray
-
-    @property
-    def tier(self) -> IntArray:
-        """The tier of every entry of `order`."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-
-
-def races_of(table: ScoreTable, level: float) -> list[Race]:
-    """One race a task.
-
-    A tier is led by its best score; a score belongs to it if it is lower by no more than the tolerance of the task, or,
+    A place is led by its best score; a score shares it if it is lower by no more than the tolerance of the task, or,
     where standard errors are known, by no more than their difference allows at this level.
     """
-    z = float(ndtri(0.5 + level / 2))
-    races = []
-    for t in range(len(table.tasks)):
-        score = table.scores[:, t]
-        there = np.flatnonzero(np.isfinite(score))
-        order = there[np.argsort(-score[there], kind="stable")]
-        se = np.zeros(len(order)) if table.errors is None else np.nan_to_num(table.errors[order, t])
-        races.append(Race(order, _starts(score[order], float(table.tolerance[t]), z * se)))
-    return races
+    z, items, places = float(ndtri(0.5 + level / 2)), [], []
+    for t, score in enumerate(table.scores.T):
+        order = np.argsort(-score, kind="stable")[: np.isfinite(score).sum()]
+        reach = np.zeros(len(order)) if table.errors is None else z * np.nan_to_num(table.errors[order, t])
+        items.append(order)
+        places.append(_places(score[order].tolist(), float(table.tolerance[t]), reach.tolist()))
+    offsets = np.concatenate([[0], np.cumsum([len(item) for item in items])]).astype(np.int64)
+    rows = np.concatenate(items), np.concatenate(places)
+    return Races(table.names, *rows, offsets, table.weights, table.weights**2)
 
 
-def _starts(score: FloatArray, tolerance: float, reach: FloatArray) -> IntArray:
-    if tolerance == 0.0 and not reach.any():
-        return np.concatenate([[0], 1 + np.flatnonzero(np.diff(score)), [len(score)]])
-    starts, lead = [0], 0
-    for i in range(1, len(score)):
-        if score[lead] - score[i] > max(tolerance, float(np.hypot(reach[lead], reach[i]))):
-            starts.append(i)
+def _places(score: list[float], tolerance: float, reach: list[float]) -> FloatArray:
+    lead, places = 0, []
+    for i, value in enumerate(score):
+        if score[lead] - value > max(tolerance, math.hypot(reach[lead], reach[i])):
             lead = i
-    return np.array([*starts, len(score)])
+        places.append(1.0 + lead)
+    return np.array(places)
 
 
 _NAMES = ("model", "name", "system", "item", "player", "competitor")
@@ -138,14 +125,8 @@ class ScoreTable:
     notes: tuple[str, ...] = ()
 
 
-class _Read(NamedTuple):
-    """What a table says, before anything is left out."""
-
-    names: tuple[str, ...]
-    tasks: tuple[str, ...]
-    scores: FloatArray
-    errors: FloatArray | None
-    notes: list[str]
+_Read = tuple[tuple[str, ...], tuple[str, ...], FloatArray, FloatArray | None, list[str]]
+"""What a table says, before anything is left out: names, tasks, scores, their errors, and what there is to say."""
 
 
 def open_scores(data: Any, name: str | None) -> Table:
@@ -177,13 +158,13 @@ def read_scores(source: Table, columns: ScoreColumns) -> ScoreTable:
         if given is not None:
             source.name(given, role=role)
     if task is not None and score is not None:
-        return _settle(source.label, columns, _long(source, columns, task, score))
+        return _settle(source.label, columns, *_long(source, columns, task, score))
     if columns.task is not None or columns.score is not None or columns.score_se is not None:
         raise DataError(
             f"{source.label} needs a column of the task and one of the score; its columns are "
             f"{', '.join(source.names)}."
         )
-    return _settle(source.label, columns, _wide(source, columns))
+    return _settle(source.label, columns, *_wide(source, columns))
 
 
 def _name_column(source: Table, columns: ScoreColumns) -> tuple[str, list[str]]:
@@ -261,7 +242,7 @@ def _long(source: Table, columns: ScoreColumns, task: str, score: str) -> _Read:
             row = int(np.flatnonzero(known < 0)[0])
             raise table.error(row, f"the standard error is {known[row]:g}; it cannot be below 0.")
         errors.ravel()[cell[there]] = known[there]
-    return _Read(names, tasks, scores, errors, notes)
+    return names, tasks, scores, errors, notes
 
 
 def _wide(source: Table, columns: ScoreColumns) -> _Read:
@@ -285,7 +266,7 @@ def _wide(source: Table, columns: ScoreColumns) -> _Read:
         _one_unit(scores[:, k], percent, np.zeros(len(item), dtype=np.int64), [task], source.label)
         if table[task].is_flag or _is_no_task(task, scores[:, k]):
             notes.append(f"The column {task!r} is a task like any other; leave it out with drop if it is none.")
-    return _Read(tuple(names[i] for i in item), tasks, scores, None, [*notes, *same])
+    return tuple(names[i] for i in item), tasks, scores, None, [*notes, *same]
 
 
 def _is_no_task(name: str, values: FloatArray) -> bool:
@@ -337,8 +318,15 @@ def _one_unit(values: FloatArray, percent: NDArray[np.bool_], task: IntArray, ta
         )
 
 
-def _settle(label: str, columns: ScoreColumns, read: _Read) -> ScoreTable:
-    names, tasks, scores, errors, notes = read
+def _settle(
+    label: str,
+    columns: ScoreColumns,
+    names: tuple[str, ...],
+    tasks: tuple[str, ...],
+    scores: FloatArray,
+    errors: FloatArray | None,
+    notes: list[str],
+) -> ScoreTable:
     for given in (columns.lower, columns.task_weights or (), columns.tolerance):
         for task in given if not isinstance(given, int | float) else ():
             if task not in tasks:
