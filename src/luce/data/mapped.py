@@ -97,20 +97,19 @@ def write_data(data: Groups, path: str | Path) -> None:
         arrays[f"relation.indptr.{name}"] = relation.indptr.astype(np.int64)
     arrays["X"] = data.X
     settings = {"arrays": list(arrays), "relations": list(data.relations), **_schema_record(data.schema)}
-    write_container(path, KIND, settings, _by_alignment(arrays))
+    # Wide types first, so that every array starts at a multiple of its item size.
+    write_container(path, KIND, settings, dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize)))
 
 
 def stream_data(source: FeatureFile, path: str | Path) -> Outline:
     """Write the binary form of a file that need not fit in memory; rows of a query that are apart are regrouped."""
     outline = source.outline()
-    arrays = _by_alignment(_arrays(outline))
-    shape = (outline.n_rows, outline.n_features)
-    layout = {name: (array.dtype, array.shape) for name, array in arrays.items() if array.itemsize == 8}
-    layout["X"] = (np.dtype(np.float32), shape)
-    layout |= {name: (array.dtype, array.shape) for name, array in arrays.items() if array.itemsize < 8}
-    with stream_container(
-        path, KIND, {"arrays": list(layout), "relations": [], **_schema_record(outline.schema)}, layout
-    ) as writer:
+    arrays = _arrays(outline)
+    places = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    places["X"] = (np.dtype(np.float32), (outline.n_rows, outline.n_features))
+    layout = dict(sorted(places.items(), key=lambda item: -item[1][0].itemsize))
+    settings = {"arrays": list(layout), "relations": [], **_schema_record(outline.schema)}
+    with stream_container(path, KIND, settings, layout) as writer:
         for name, array in arrays.items():
             writer.write(name, 0, array)
         first = 0
@@ -149,11 +148,6 @@ def _arrays(outline: Outline) -> dict[str, NDArray[Any]]:
         arrays["subtopics.indices"] = outline.subtopics.indices.astype(np.int64)
         arrays["subtopics.indptr"] = outline.subtopics.indptr.astype(np.int64)
     return arrays
-
-
-def _by_alignment(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Wide types first, so that every array starts at a multiple of its item size."""
-    return dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
 
 
 def read_data(path: str | Path, *, verify: bool = False) -> Groups:

@@ -28,7 +28,7 @@ from luce.data.text_files import (
     plain_suffix,
     reason,
 )
-from luce.errors import ParseError, SettingError
+from luce.errors import DataError, ParseError, SettingError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -490,17 +490,27 @@ def _array(values: list[Any]) -> pa.Array:
 
 
 class WordFile(Table):
-    """A file whose lines are words with blanks between them, one a column, such as those of TREC."""
+    """A file whose lines are words with blanks between them, one a column, such as those of TREC.
 
-    def __init__(self, path: str | Path, names: Sequence[str]) -> None:
+    `parse` finds the words of a line that is written in another way, None where it has none.
+    """
+
+    def __init__(
+        self, path: str | Path, names: Sequence[str], parse: Callable[[str], Sequence[str] | None] = str.split
+    ) -> None:
         rows, self._lines = [], []
         for line, text in numbered_lines(path):
-            words = text.split()
+            try:
+                words = parse(text)
+            except DataError as error:
+                raise ParseError(path, str(error), line) from error
+            if words is None:
+                continue
             if len(words) != len(names):
                 raise ParseError(path, f"{len(words)} columns; {len(names)} were expected: {' '.join(names)}.", line)
             rows.append(words)
             self._lines.append(line)
-        super().__init__(dict(zip(names, zip(*rows, strict=True), strict=True)))
+        super().__init__(dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True)))
         self.path, self.label = Path(path), str(path)
 
     def line(self, row: int) -> int | None:

@@ -156,8 +156,8 @@ def compute(text: Text, query: Texts, columns: Mapping[str, Texts]) -> NDArray[n
             scores[view] = matched(at, bags[view], field.view(view), idf[view], inverse, also)
         pair = _pair_count(at, asked, field, len(terms["word"]))
         word, gram = scores["word"], scores["gram"]
-        words = field.word.lengths[at[1]].astype(np.float64)
-        parts += [word[:, 0], word[:, 2], scores["exact"][:, 0], pair, gram[:, 0], gram[:, 1], words]
+        size = field.word.lengths[at[1]].astype(np.float64)
+        parts += [word[:, 0], word[:, 2], scores["exact"][:, 0], pair, gram[:, 0], gram[:, 1], size]
         if text.numbers:
             bag = Bag.of(reader.numbers(asked.exact))
             parts.append(matched(at, bag, field.exact, np.ones(len(terms["exact"])))[:, 2])
