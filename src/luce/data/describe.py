@@ -244,7 +244,7 @@ class Profile:
         if good:
             rising = np.diff(edges) > 0
             rising[starts[1:-1] - 1] = True
-            good = rising.all() and (shares >= 0).all() and (shares <= 1).all()
+            good = bool(rising.all() and (shares >= 0).all() and (shares <= 1).all())
         if not good:
             raise DataError("the profile of the training data is damaged")
         return cls(edges, starts, shares, documents)

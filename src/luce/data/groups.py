@@ -167,17 +167,15 @@ class Groups:
 
         from luce.result import facts, html_table
 
+        grades, counts = np.unique(self.y, return_counts=True)
+        labels = ", ".join(f"{g:g}: {n:,}" for g, n in zip(grades, counts, strict=True))
         rows: list[tuple[str, Any]] = [
             ("queries", self.n_queries),
             ("documents", self.n_rows),
             ("features", self.n_features),
+            ("documents a query", f"{self.sizes.min()} to {self.sizes.max()}, mean {self.sizes.mean():.1f}"),
+            ("labels", labels if len(grades) <= 10 else f"{grades[0]:g} to {grades[-1]:g}"),
         ]
-        grades, counts = np.unique(self.y, return_counts=True)
-        rows.append(("documents a query", f"{self.sizes.min()} to {self.sizes.max()}, mean {self.sizes.mean():.1f}"))
-        if len(grades) <= 10:
-            rows.append(("labels", ", ".join(f"{g:g}: {n:,}" for g, n in zip(grades, counts, strict=True))))
-        else:
-            rows.append(("labels", f"{grades[0]:g} to {grades[-1]:g}"))
         remark = "" if self.schema is None else f"<p>{escape(self.schema.remark())}</p>"
         return html_table(facts("Groups", rows)) + remark
 

@@ -6,10 +6,10 @@ a small file is read into memory, and of a large one the features ask how long i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,10 @@ from luce.data.text_files import open_input
 from luce.errors import DataError, ModelFormatError, ParseError
 from luce.storage import Container, ContainerWriter, read_container, restoring, stream_container, write_container
 from luce.types import IntArray
+
+if TYPE_CHECKING:
+    from luce.data.readers.letor import LetorFile
+    from luce.data.readers.tables import JudgedTable
 
 KIND = "data"
 
@@ -65,20 +69,6 @@ class MappedRows(np.memmap[Any, np.dtype[np.float32]]):
             )
 
 
-class FeatureFile(Protocol):
-    """A file that can be passed over twice: for everything but the features, and for the features."""
-
-    path: Path
-
-    def outline(self) -> Outline:
-        """Everything but the features."""
-        ...
-
-    def blocks(self, width: int) -> Iterator[NDArray[np.float32]]:
-        """The features, batch by batch, in the order of the file."""
-        ...
-
-
 def write_data(data: Groups, path: str | Path) -> None:
     """Write judged documents in the binary form.
 
@@ -101,7 +91,7 @@ def write_data(data: Groups, path: str | Path) -> None:
     write_container(path, KIND, settings, dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize)))
 
 
-def stream_data(source: FeatureFile, path: str | Path) -> Outline:
+def stream_data(source: LetorFile | JudgedTable, path: str | Path) -> Outline:
     """Write the binary form of a file that need not fit in memory; rows of a query that are apart are regrouped."""
     outline = source.outline()
     arrays = _arrays(outline)

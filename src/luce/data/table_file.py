@@ -471,9 +471,9 @@ class TableFile(Table):
         return file
 
     def _feather(self) -> Any:
-        import pyarrow as pa
+        from pyarrow import ipc
 
-        return pa.ipc.open_file(self._binary())
+        return ipc.open_file(self._binary())
 
 
 def _array(values: list[Any]) -> pa.Array:

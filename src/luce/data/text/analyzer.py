@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.data.text.porter import stem
-from luce.data.text.tokens import grams, runs, words
+from luce.data.text.tokens import grams, runs, stem, words
 from luce.errors import DataError
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
@@ -159,13 +158,8 @@ class Frequencies:
 
         raw = "\n".join(self.counts).encode() + b"\0" + np.fromiter(self.counts.values(), "<u4").tobytes()
         packed = pa.compress(raw, codec="zstd", asbytes=True)
-        sizes = {"terms": len(self.counts), "bytes": len(raw)}
-        return {
-            "documents": self.documents,
-            "tokens": self.tokens,
-            **sizes,
-            "packed": base64.b64encode(packed).decode(),
-        }
+        sizes = {"documents": self.documents, "tokens": self.tokens, "terms": len(self.counts), "bytes": len(raw)}
+        return {**sizes, "packed": base64.b64encode(packed).decode()}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Frequencies:
