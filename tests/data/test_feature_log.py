@@ -204,7 +204,7 @@ def test_forms_of_judgement_lists(tmp_path):
         ("a.txt", "4 qid:1 # 7555\n3 qid:1 # 7555\n", "line 2: document '7555' of query '1' is judged twice"),
         ("a.txt", "# nothing but this\n", "no judgement"),
         ("a.txt", "", "empty"),
-        ("a.csv", "query,grade\na,1\n", "no column for the document"),
+        ("a.csv", "query,grade\na,1\n", "for the document; its columns are query, grade"),
         ("a.csv", "query,doc,grade\na,1\n", "line 2: 2 cells, and the header has 3"),
         ("a.csv", "query,doc,grade\n,7,1\n", "is empty"),
         ("a.csv", "query,doc,grade\n", "no judgement"),

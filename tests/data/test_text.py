@@ -11,9 +11,8 @@ from sklearn.pipeline import make_pipeline
 
 import luce
 from luce.data.schema import Schema
-from luce.data.text.porter import stem
-from luce.data.text.statistics import stored_length
-from luce.data.text.tokens import words
+from luce.data.text.analyzer import stored_length
+from luce.data.text.tokens import stem, words
 from luce.errors import DataError, LuceError, SettingError
 
 NOUNS = "angle bracket hammer wood screw drill pump faucet lamp cable brass chrome steel deck tile saw".split()  # noqa: SIM905

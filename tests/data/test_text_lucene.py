@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from luce.data.text.porter import stem
-from luce.data.text.tokens import PATTERN, words
+from luce.data.text.tokens import PATTERN, stem, words
 from luce.data.text.transformer import Text
 
 JARS = [

@@ -227,7 +227,7 @@ def text_check(
 
     Columns have the names of the features, such as title.word_bm25; those that the table lacks are not compared.
     """
-    from luce.data.text.check import text_check
+    from luce.data.text.transformer import text_check
     from luce.model_file import load
 
     ranker = load(model)

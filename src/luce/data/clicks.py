@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from luce.checks import whole
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.named_rows import RowNames, check_missing
-from luce.data.table import Rows, Source, Table
+from luce.data.table import Source, Table
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.types import FloatArray, IntArray
 
@@ -134,9 +135,8 @@ def comparisons_from_clicks(
 
 
 def _check_settings(min_count: int, min_share: float, tie_count: int, tie_share: float, missing: str) -> None:
-    for name, count in (("min_count", min_count), ("tie_count", tie_count)):
-        if count < 1:
-            raise SettingError(f"{name} is {count}; it must be at least 1.")
+    whole("min_count", min_count, 1)
+    whole("tie_count", tie_count, 1)
     for name, share in (("min_share", min_share), ("tie_share", tie_share)):
         if not 0 <= share <= 1:
             raise SettingError(f"{name} is {share}; it must be between 0 and 1.")
@@ -151,25 +151,18 @@ def _read_log(log: Source, data: Groups, missing: str) -> _ClickLog:
     clicked = table["clicked"].flags("0 or 1").astype(np.float64)
     wrong = np.flatnonzero((position < 1) | (position != np.floor(position)))
     if len(wrong):
-        raise table.error(
-            int(wrong[0]), f"position is {position[wrong[0]]:g}; it must be a whole number, 1 at the top."
+        raise table["position"].error(
+            int(wrong[0]), f"is {position[wrong[0]]:g}; it must be a whole number, 1 at the top."
         )
-    impression = _impressions(table)
+    impression = np.unique(
+        np.stack([table[name].codes()[0] for name in ("query", "impression")]), axis=1, return_inverse=True
+    )[1].ravel()
     order = np.lexsort((position, impression))
     # Documents that are left out still fill their position: the one below them is not the next one.
     order = order[row[order] >= 0]
     shown = _ClickLog(row[order], impression[order], position[order].astype(np.int64), clicked[order])
     _check_impressions(shown, names)
     return shown
-
-
-def _impressions(table: Rows) -> IntArray:
-    import pyarrow.compute as pc
-
-    joined = pc.binary_join_element_wise(table["query"].texts(), table["impression"].texts(), "\x1f")
-    codes = pc.dictionary_encode(joined).indices
-    result: IntArray = codes.to_numpy(zero_copy_only=False).astype(np.int64)
-    return result
 
 
 def _check_impressions(shown: _ClickLog, names: RowNames) -> None:

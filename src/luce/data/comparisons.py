@@ -16,13 +16,7 @@ from luce.errors import DataError, LuceWarning, RowsError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
-
-def _no_pairs() -> IntArray:
-    return np.empty((0, 2), dtype=np.int64)
-
-
-def _no_orders() -> IntArray:
-    return np.empty(0, dtype=np.int64)
+_LISTS: dict[str, type] = {"order_rows": np.int64, "order_offsets": np.int64, "order_is_top": bool, "order_tied": bool}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +48,11 @@ class Comparisons:
         True where the weights count many comparisons, of which a pair may have won some and tied others.
     """
 
-    wins: IntArray = field(default_factory=_no_pairs)
-    ties: IntArray = field(default_factory=_no_pairs)
+    wins: IntArray = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
+    ties: IntArray = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
     win_weight: FloatArray | None = None
     tie_weight: FloatArray | None = None
-    order_rows: IntArray = field(default_factory=_no_orders)
+    order_rows: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     order_offsets: IntArray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     order_is_top: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
     order_tied: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
@@ -76,21 +70,14 @@ class Comparisons:
                 row = int(pairs[pairs[:, 0] == pairs[:, 1]][0, 0])
                 raise DataError(f"Row {row} is compared with itself in {name}; a pair needs two different rows.")
             put(self, name, pairs)
-        for name, n in (
-            ("win_weight", len(self.wins)),
-            ("tie_weight", len(self.ties)),
-            ("order_weight", self.n_orders),
-        ):
-            if getattr(self, name) is not None:
-                put(self, name, _checked_weight(name, getattr(self, name), n))
-        for name, n in (("win_judge", len(self.wins)), ("tie_judge", len(self.ties)), ("order_judge", self.n_orders)):
-            if getattr(self, name) is not None:
-                put(self, name, _checked_judges(name, getattr(self, name), n))
-        put(self, "order_rows", np.ascontiguousarray(self.order_rows, dtype=np.int64))
-        put(self, "order_offsets", np.ascontiguousarray(self.order_offsets, dtype=np.int64))
-        put(self, "order_is_top", np.ascontiguousarray(self.order_is_top, dtype=bool))
-        tied = np.ascontiguousarray(self.order_tied, dtype=bool)
-        put(self, "order_tied", tied if tied.size else np.zeros(len(self.order_rows), dtype=bool))
+        for kind, n in (("win", len(self.wins)), ("tie", len(self.ties)), ("order", self.n_orders)):
+            for name, checked in ((f"{kind}_weight", _checked_weight), (f"{kind}_judge", _checked_judges)):
+                if getattr(self, name) is not None:
+                    put(self, name, checked(name, getattr(self, name), n))
+        for name, dtype in _LISTS.items():
+            put(self, name, np.ascontiguousarray(getattr(self, name), dtype=dtype))
+        if not self.order_tied.size:
+            put(self, "order_tied", np.zeros(len(self.order_rows), dtype=bool))
         lengths_fit = len(self.order_is_top) == self.n_orders and len(self.order_tied) == len(self.order_rows)
         if not lengths_fit or self.order_offsets[-1] != len(self.order_rows):
             raise DataError("The ordered lists, their offsets, their top-k flags and their ties do not fit together.")
@@ -118,11 +105,11 @@ class Comparisons:
         empty = np.flatnonzero(np.diff(self.order_offsets) <= 0)
         if empty.size:
             raise DataError(f"The ordered list {empty[0]} (counted from 0) is empty; a list names at least one row.")
-        lists = self.order_index
-        order = np.lexsort((self.order_rows, lists))
-        same = (lists[order][1:] == lists[order][:-1]) & (self.order_rows[order][1:] == self.order_rows[order][:-1])
+        order = np.lexsort((self.order_rows, self.order_index))
+        rows, lists = self.order_rows[order], self.order_index[order]
+        same = (np.diff(lists) == 0) & (np.diff(rows) == 0)
         if same.any():
-            row, number = (int(found[order][1:][same][0]) for found in (self.order_rows, lists))
+            row, number = rows[1:][same][0], lists[1:][same][0]
             raise DataError(
                 f"Row {row} stands twice in the ordered list {number} (counted from 0); a list names each row once."
             )
@@ -170,14 +157,8 @@ class Comparisons:
         >>> Comparisons.from_pairs(wins=[(0, 1)], ties=[(1, 2)]).wins.tolist()
         [[0, 1]]
         """
-        made = cls(
-            wins=np.asarray(wins, dtype=np.int64).reshape(-1, 2),
-            ties=np.asarray(ties, dtype=np.int64).reshape(-1, 2),
-            win_weight=None if win_weight is None else np.asarray(win_weight, dtype=np.float64),
-            tie_weight=None if tie_weight is None else np.asarray(tie_weight, dtype=np.float64),
-            win_judge=None if win_judge is None else np.asarray(win_judge),
-            tie_judge=None if tie_judge is None else np.asarray(tie_judge),
-        )
+        given: dict[str, Any] = {"wins": wins, "ties": ties, "win_weight": win_weight, "tie_weight": tie_weight}
+        made = cls(**given, win_judge=win_judge, tie_judge=tie_judge)  # type: ignore[arg-type]
         made.report_cycles()
         return made
 
@@ -240,8 +221,8 @@ class Comparisons:
             order_offsets=np.cumsum([0, *(len(rows) for rows, _ in flat)]),
             order_is_top=np.broadcast_to(is_top.astype(bool), len(flat)),
             order_tied=np.array([tied for _, ties in flat for tied in ties], dtype=bool),
-            order_weight=None if weights is None else np.asarray(weights, dtype=np.float64),
-            order_judge=None if judges is None else np.asarray(judges),
+            order_weight=weights,  # type: ignore[arg-type]  # made an array there
+            order_judge=judges,  # type: ignore[arg-type]
         )
 
     @property
@@ -257,11 +238,21 @@ class Comparisons:
         """
         if row_order is None:
             return self
-        named, n = np.concatenate([self.wins.ravel(), self.ties.ravel(), self.order_rows]), len(row_order)
-        unknown = (named < 0) | (named >= n)
-        if unknown.any():
-            raise DataError(f"A comparison names row {named[unknown][0]}; the data have rows 0 to {n - 1}.")
-        return self.taken(row_order, n)
+        self._check_known(len(row_order))
+        return self.taken(row_order, len(row_order))
+
+    def _check_known(self, n: int) -> None:
+        for name in ("wins", "ties", "order_rows"):
+            rows = getattr(self, name)
+            unknown = (rows < 0) | (rows >= n)
+            if unknown.any():
+                lists = name == "order_rows"
+                what = (
+                    f"The ordered list {self.order_index[unknown][0]} (counted from 0)"
+                    if lists
+                    else f"A pair in {name}"
+                )
+                raise DataError(f"{what} names row {rows[unknown][0]}; the data have rows 0 to {n - 1}.")
 
     def taken(self, rows: IntArray, n: int) -> Comparisons:
         """What is said of some of `n` rows alone: row i is now what was row `rows[i]`.
@@ -293,13 +284,10 @@ class Comparisons:
 
     def check_rows(self, offsets: IntArray) -> None:
         """Every row must exist, and every statement must stay inside one query."""
-        rows = int(offsets[-1])
+        self._check_known(int(offsets[-1]))
         query = query_index(offsets)
         for name in ("wins", "ties"):
             pairs = getattr(self, name)
-            unknown = (pairs < 0) | (pairs >= rows)
-            if unknown.any():
-                raise DataError(f"A pair in {name} names row {pairs[unknown][0]}; the data have rows 0 to {rows - 1}.")
             apart = query[pairs[:, 0]] != query[pairs[:, 1]]
             if apart.any():
                 a, b = pairs[apart][0]
@@ -308,13 +296,6 @@ class Comparisons:
 
     def _check_lists(self, offsets: IntArray, query: IntArray) -> None:
         """Every list must name rows of one query, and say something of them."""
-        unknown = (self.order_rows < 0) | (self.order_rows >= len(query))
-        if unknown.any():
-            at = int(np.flatnonzero(unknown)[0])
-            raise DataError(
-                f"The ordered list {self.order_index[at]} (counted from 0) names row {self.order_rows[at]}; the data "
-                f"have rows 0 to {len(query) - 1}."
-            )
         owner, lengths = self.list_queries(offsets), np.diff(self.order_offsets)
         apart = np.flatnonzero(query[self.order_rows] != np.repeat(owner, lengths))
         if apart.size:

@@ -205,7 +205,10 @@ class Profile:
 
     def column_shares(self, j: int) -> FloatArray:
         """The shares of its bins, gaps last."""
-        return self.shares[self.starts[j] + 2 * j : self.starts[j + 1] + 2 * (j + 1)]
+        return self.shares[self._bins(j)]
+
+    def _bins(self, j: int) -> slice:
+        return slice(self.starts[j] + 2 * j, self.starts[j + 1] + 2 * (j + 1))
 
     def middle(self, j: int) -> float:
         """The median of a column: the edge up to which half of its values lie, gaps aside."""
@@ -215,13 +218,16 @@ class Profile:
 
     def counts(self, X: NDArray[np.float32], scores: FloatArray) -> FloatArray:
         """How many documents are in each bin, all columns one after another."""
-        columns: list[NDArray[Any]] = [*(X[:, j] for j in range(X.shape[1])), scores]
-        return np.concatenate([_counts(column, self.column_edges(j)) for j, column in enumerate(columns)])
+        found = []
+        for j, column in enumerate([*X.T, scores]):
+            edges = self.column_edges(j)
+            bins = np.where(np.isnan(column), len(edges) + 1, np.searchsorted(edges, column, side="left"))
+            found.append(np.bincount(bins, minlength=len(edges) + 2).astype(np.float64))
+        return np.concatenate(found)
 
     def drift(self, counts: FloatArray) -> list[Drift]:
         """How far each column is from the training, by counts of this profile's bins."""
-        parts = [slice(self.starts[j] + 2 * j, self.starts[j + 1] + 2 * (j + 1)) for j in range(self.n_columns)]
-        return [drift(self.shares[part], counts[part]) for part in parts]
+        return [drift(self.column_shares(j), counts[self._bins(j)]) for j in range(self.n_columns)]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What a model file keeps."""
@@ -232,14 +238,14 @@ class Profile:
         """What `arrays` gave; anything else is a `DataError`."""
         edges, starts, shares = (arrays.get(name, np.empty(0)) for name in ("edges", "starts", "shares"))
         whole = starts.dtype == np.int64 and starts.shape == (columns + 1,) and type(documents) is int and documents > 0
-        if not whole or edges.dtype != np.float64 or shares.dtype != np.float64 or edges.ndim != 1 or shares.ndim != 1:
-            raise DataError("the profile of the training data is damaged")
-        fits = starts[0] == 0 and starts[-1] == len(edges) and bool((np.diff(starts) > 0).all())
-        if not fits or len(shares) != len(edges) + 2 * columns or not np.isfinite(edges).all():
-            raise DataError("the profile of the training data is damaged")
-        rising = np.diff(edges) > 0
-        rising[starts[1:-1] - 1] = True
-        if not rising.all() or not (shares >= 0).all() or not (shares <= 1).all():
+        good = whole and all(found.dtype == np.float64 and found.ndim == 1 for found in (edges, shares))
+        good = good and starts[0] == 0 and starts[-1] == len(edges) and bool((np.diff(starts) > 0).all())
+        good = good and len(shares) == len(edges) + 2 * columns and bool(np.isfinite(edges).all())
+        if good:
+            rising = np.diff(edges) > 0
+            rising[starts[1:-1] - 1] = True
+            good = bool(rising.all() and (shares >= 0).all() and (shares <= 1).all())
+        if not good:
             raise DataError("the profile of the training data is damaged")
         return cls(edges, starts, shares, documents)
 
@@ -248,13 +254,6 @@ def sampled(data: Groups) -> IntArray:
     """Some queries at equal distances, about `_DOCUMENTS` documents."""
     step = max(1, -(-data.n_rows // _DOCUMENTS))
     return np.arange(0, data.n_queries, step)
-
-
-def _counts(column: NDArray[Any], edges: FloatArray) -> FloatArray:
-    bins = np.searchsorted(edges, column, side="left")
-    bins[np.isnan(column)] = len(edges) + 1
-    result: FloatArray = np.bincount(bins, minlength=len(edges) + 2).astype(np.float64)
-    return result
 
 
 def drift(expected: FloatArray, counts: FloatArray) -> Drift:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,8 +15,9 @@ from luce.data.blocks import BlockFunction
 from luce.data.comparisons import Comparisons
 from luce.data.names import as_read
 from luce.data.schema import Schema
+from luce.data.table import check_names
 from luce.errors import DataError
-from luce.numerics.segments import Chunk, check_offsets, differing, map_chunks, query_index
+from luce.numerics.segments import Chunk, check_offsets, differing, map_chunks, query_index, runs
 from luce.types import FloatArray, IntArray
 
 T = TypeVar("T")
@@ -84,8 +84,9 @@ class Groups:
         put = object.__setattr__
         put(self, "offsets", check_offsets(self.offsets, rows))
         put(self, "y", _vector("labels", self.y, rows, np.float64))
-        if not np.isfinite(self.y).all():
-            row = int(np.flatnonzero(~np.isfinite(self.y))[0])
+        bad = np.flatnonzero(~np.isfinite(self.y))
+        if bad.size:
+            row = int(bad[0])
             raise DataError(f"The label of row {row} is {self.y[row]}; labels must be finite numbers.")
         queries = len(self.offsets) - 1
         put(self, "query_ids", _vector("query ids", self.query_ids, queries))
@@ -101,9 +102,7 @@ class Groups:
         names = tuple(map(str, self.feature_names)) or tuple(str(i + 1) for i in range(X.shape[1]))
         if len(names) != X.shape[1]:
             raise DataError(f"{X.shape[1]} features need as many names; got {len(names)}.")
-        if len(set(names)) != len(names):
-            twice = Counter(names).most_common(1)[0][0]
-            raise DataError(f"Two features are named {twice!r}; every feature needs a name of its own.")
+        check_names(names, what="feature")
         put(self, "feature_names", names)
         if self.schema is not None and tuple(column.name for column in self.schema.features) != names:
             raise DataError("The schema has other features than the data; give the schema of these data.")
@@ -168,17 +167,15 @@ class Groups:
 
         from luce.result import facts, html_table
 
+        grades, counts = np.unique(self.y, return_counts=True)
+        labels = ", ".join(f"{g:g}: {n:,}" for g, n in zip(grades, counts, strict=True))
         rows: list[tuple[str, Any]] = [
             ("queries", self.n_queries),
             ("documents", self.n_rows),
             ("features", self.n_features),
+            ("documents a query", f"{self.sizes.min()} to {self.sizes.max()}, mean {self.sizes.mean():.1f}"),
+            ("labels", labels if len(grades) <= 10 else f"{grades[0]:g} to {grades[-1]:g}"),
         ]
-        grades, counts = np.unique(self.y, return_counts=True)
-        rows.append(("documents a query", f"{self.sizes.min()} to {self.sizes.max()}, mean {self.sizes.mean():.1f}"))
-        if len(grades) <= 10:
-            rows.append(("labels", ", ".join(f"{g:g}: {n:,}" for g, n in zip(grades, counts, strict=True))))
-        else:
-            rows.append(("labels", f"{grades[0]:g} to {grades[-1]:g}"))
         remark = "" if self.schema is None else f"<p>{escape(self.schema.remark())}</p>"
         return html_table(facts("Groups", rows)) + remark
 
@@ -191,7 +188,7 @@ class Groups:
             raise DataError("No query was chosen; data have at least one.")
         starts, sizes = self.offsets[:-1][index], self.sizes[index]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        rows = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
+        rows = runs(starts, sizes)
         return Groups(
             X=np.ascontiguousarray(self.X[rows]),
             y=self.y[rows],

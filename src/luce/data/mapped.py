@@ -6,10 +6,10 @@ a small file is read into memory, and of a large one the features ask how long i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,10 @@ from luce.data.text_files import open_input
 from luce.errors import DataError, ModelFormatError, ParseError
 from luce.storage import Container, ContainerWriter, read_container, restoring, stream_container, write_container
 from luce.types import IntArray
+
+if TYPE_CHECKING:
+    from luce.data.readers.letor import LetorFile
+    from luce.data.readers.tables import JudgedTable
 
 KIND = "data"
 
@@ -65,20 +69,6 @@ class MappedRows(np.memmap[Any, np.dtype[np.float32]]):
             )
 
 
-class FeatureFile(Protocol):
-    """A file that can be passed over twice: for everything but the features, and for the features."""
-
-    path: Path
-
-    def outline(self) -> Outline:
-        """Everything but the features."""
-        ...
-
-    def blocks(self, width: int) -> Iterator[NDArray[np.float32]]:
-        """The features, batch by batch, in the order of the file."""
-        ...
-
-
 def write_data(data: Groups, path: str | Path) -> None:
     """Write judged documents in the binary form.
 
@@ -97,20 +87,19 @@ def write_data(data: Groups, path: str | Path) -> None:
         arrays[f"relation.indptr.{name}"] = relation.indptr.astype(np.int64)
     arrays["X"] = data.X
     settings = {"arrays": list(arrays), "relations": list(data.relations), **_schema_record(data.schema)}
-    write_container(path, KIND, settings, _by_alignment(arrays))
+    # Wide types first, so that every array starts at a multiple of its item size.
+    write_container(path, KIND, settings, dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize)))
 
 
-def stream_data(source: FeatureFile, path: str | Path) -> Outline:
+def stream_data(source: LetorFile | JudgedTable, path: str | Path) -> Outline:
     """Write the binary form of a file that need not fit in memory; rows of a query that are apart are regrouped."""
     outline = source.outline()
-    arrays = _by_alignment(_arrays(outline))
-    shape = (outline.n_rows, outline.n_features)
-    layout = {name: (array.dtype, array.shape) for name, array in arrays.items() if array.itemsize == 8}
-    layout["X"] = (np.dtype(np.float32), shape)
-    layout |= {name: (array.dtype, array.shape) for name, array in arrays.items() if array.itemsize < 8}
-    with stream_container(
-        path, KIND, {"arrays": list(layout), "relations": [], **_schema_record(outline.schema)}, layout
-    ) as writer:
+    arrays = _arrays(outline)
+    places = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    places["X"] = (np.dtype(np.float32), (outline.n_rows, outline.n_features))
+    layout = dict(sorted(places.items(), key=lambda item: -item[1][0].itemsize))
+    settings = {"arrays": list(layout), "relations": [], **_schema_record(outline.schema)}
+    with stream_container(path, KIND, settings, layout) as writer:
         for name, array in arrays.items():
             writer.write(name, 0, array)
         first = 0
@@ -149,11 +138,6 @@ def _arrays(outline: Outline) -> dict[str, NDArray[Any]]:
         arrays["subtopics.indices"] = outline.subtopics.indices.astype(np.int64)
         arrays["subtopics.indptr"] = outline.subtopics.indptr.astype(np.int64)
     return arrays
-
-
-def _by_alignment(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Wide types first, so that every array starts at a multiple of its item size."""
-    return dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
 
 
 def read_data(path: str | Path, *, verify: bool = False) -> Groups:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +21,6 @@ from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from luce.data.groups import Groups
-    from luce.data.table import Rows, Source
     from luce.data.trec import JudgedRun
 
 _JOINT = "\x1f"
@@ -45,9 +44,7 @@ class RowNames:
         self._names = _join(*map(without_decimals, names)) if plain else _join(*names)
         self.data = data
         if len(self._names.unique()) < len(self._names):
-            seen: set[str] = set()
-            twice = next(name for name in self._names.to_pylist() if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-            query, document = twice.split(_JOINT)
+            query, document = Counter(self._names.to_pylist()).most_common(1)[0][0].split(_JOINT)
             raise DataError(f"Document {document!r} stands twice in query {query!r}; ids must be unique in a query.")
 
     def __call__(self, row: int) -> str:
@@ -60,9 +57,8 @@ class RowNames:
         import pyarrow.compute as pc
 
         names = _join(table[query].texts(), table[document].texts())
-        found = pc.fill_null(pc.index_in(names, value_set=self._names), -1)
-        result: IntArray = found.to_numpy(zero_copy_only=False).astype(np.int64)
-        return result
+        found: IntArray = np.asarray(pc.fill_null(pc.index_in(names, value_set=self._names), -1), dtype=np.int64)
+        return found
 
     def named(self, table: Rows, query: str, documents: Sequence[str], missing: str) -> IntArray:
         """(rows of the table, columns): the rows of the documents, -1 where the data do not have them.
@@ -143,9 +139,8 @@ def read_comparisons(source: Source | Sequence[Source], data: Groups, *, missing
     """
     check_missing(missing)
     names = RowNames(data)
-    sources: Sequence[Source] = source if isinstance(source, list | tuple) else [source]
     found: dict[bool, list[tuple[IntArray, FloatArray, list[str]]]] = {True: [], False: []}
-    for one in sources:
+    for one in source if isinstance(source, list | tuple) else [source]:
         table = Table.open(one)
         rows = table.choose([WINS, TIES], ["weight", *JUDGES])
         is_win = "better" in rows
@@ -156,15 +151,8 @@ def read_comparisons(source: Source | Sequence[Source], data: Groups, *, missing
     (wins, win_weight, win_judge), (ties, tie_weight, tie_judge) = _joined(found[True]), _joined(found[False])
     judges = {name: number for number, name in enumerate(dict.fromkeys([*win_judge, *tie_judge]))}
     said = [np.array([judges[name] for name in judge], dtype=np.int64) for judge in (win_judge, tie_judge)]
-    win_judge_, tie_judge_ = said if set(judges) - {""} else (None, None)
-    result = Comparisons(
-        wins=wins,
-        ties=ties,
-        win_weight=win_weight,
-        tie_weight=tie_weight,
-        win_judge=win_judge_,
-        tie_judge=tie_judge_,
-    )
+    by_whom: dict[str, Any] = dict(zip(("win_judge", "tie_judge"), said, strict=True)) if set(judges) - {""} else {}
+    result = Comparisons(wins=wins, ties=ties, win_weight=win_weight, tie_weight=tie_weight, **by_whom)
     result.report_cycles(names)
     return result
 

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.checks import is_whole
+from luce.checks import one_of, truth, whole
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups, document_names
+from luce.data.named_rows import check_missing
 from luce.data.statements import graded_rows
 from luce.data.table import Source, Table
 from luce.data.table_file import TABLE_SUFFIXES
@@ -134,8 +135,8 @@ class _Known:
                 f"`{REST}` stands for all other documents of query {query!r}, which has a document of that name; "
                 "rename it."
             )
-        tiers = [[document for document in tier if self._is_there(found, document)] for tier in found.tiers]
-        tiers = [tier for tier in tiers if tier]
+        present = ([document for document in tier if self._is_there(found, document)] for tier in found.tiers)
+        tiers = [tier for tier in present if tier]
         listed = sum(map(len, tiers))
         if len(tiers) == 1 and listed > 1 and (not is_top or listed == self.sizes[query]):
             shown = ", ".join(map(repr, tiers[0][:3])) + (", ..." if listed > 3 else "")
@@ -166,23 +167,18 @@ def _first(tiers: list[list[str]], k: int | None) -> list[list[str]]:
 
 
 def _check_settings(k: int | None, top: bool, ties: str, missing: str) -> None:
-    if k is not None and not is_whole(k, 1):
-        raise SettingError(f"k is {k!r}; it must be a whole number of at least 1, or None.")
-    if not isinstance(top, bool):
-        raise SettingError(f"top is {top!r}; it must be True or False.")
+    if k is not None:
+        whole("k", k, 1)
+    truth("top", top)
     if k is not None and not top:
         raise SettingError("k cuts top lists; with top=False nothing is known of what is cut off, so leave k out.")
-    if ties not in _TIES:
-        raise SettingError(f"ties={ties!r}: it must be one of {', '.join(map(repr, _TIES))}.")
-    if missing not in ("error", "skip"):
-        raise SettingError(f"missing={missing!r}: it must be 'error' or 'skip'.")
+    one_of("ties", ties, _TIES)
+    check_missing(missing)
 
 
 def _lists_of(source: Any, k: int | None, ties: str) -> Iterator[_List]:
     """The lists of a file of lines, a run or a table."""
-    if not isinstance(source, str | Path):
-        return _table_lists(Table.open(source))
-    if plain_suffix(Path(source)) in TABLE_SUFFIXES:
+    if not isinstance(source, str | Path) or plain_suffix(source) in TABLE_SUFFIXES:
         return _table_lists(Table.open(source))
     return _run_lists(source, k, ties) if _is_run(source) else _line_lists(source)
 
@@ -328,10 +324,8 @@ class JudgedLists:
 
     def groups(self, data: Groups) -> Groups:
         """The same with the features of `data`, for validation while training."""
-        if np.array_equal(self.rows, np.arange(data.n_rows)):
-            X = data.X
-        else:
-            X = np.ascontiguousarray(data.X[self.rows])
+        whole = np.array_equal(self.rows, np.arange(data.n_rows))
+        X = data.X if whole else np.ascontiguousarray(data.X[self.rows])
         return Groups(X, self.y, self.offsets, self.query_ids, self.document_ids, feature_names=data.feature_names)
 
 

@@ -13,8 +13,10 @@ from luce.data.groups import Groups, regroup
 from luce.data.names import as_read
 from luce.data.schema import Schema
 from luce.errors import DataError
-from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
+
+_COLUMNS, _ROWS = 16, 8192
+"""How much of a matrix is moved at a time."""
 
 
 class Outline(NamedTuple):
@@ -42,8 +44,8 @@ class Outline(NamedTuple):
 
     def groups(self, X: NDArray[np.float32]) -> Groups:
         """With the features in the order of the input, which are put into the final one in place."""
-        if self.row_order is not None:
-            permute_rows(X, self.row_order)
+        for first in range(0, 0 if self.row_order is None else X.shape[1], _COLUMNS):  # as much room as some columns
+            X[:, first : first + _COLUMNS] = X[:, first : first + _COLUMNS][self.row_order]
         return as_read(Groups(X=X, **self._asdict()))
 
 
@@ -121,8 +123,7 @@ class GrowingMatrix:
         """Make room for `width` columns; a little more than asked for, so that many small steps stay cheap."""
         old, self.width = self.width, width if self.width == 0 else max(width, self.width * 9 // 8)
         self.reserve(used, 0)
-        if used:
-            _spread(self._flat, used, old, self.width, self._fill)
+        self._move(used, old, self.width)
 
     def rows(self, first: int, last: int) -> NDArray[np.float32]:
         """A view; it dies with the next `reserve`, `widen` or `finish`."""
@@ -132,42 +133,16 @@ class GrowingMatrix:
         """The matrix of the first `rows` rows and `width` columns; this object is empty afterwards."""
         if width > self.width:
             self.widen(width, rows)
-        if width < self.width:
-            _gather(self._flat, rows, self.width, width)
+        self._move(rows, self.width, width)
         flat, self._flat = self._flat, np.empty(0, dtype=np.float32)
         flat.resize(rows * width, refcheck=False)
         return flat.reshape(rows, width)
 
-
-@kernel
-def _spread(flat: NDArray[np.float32], rows: int, old: int, new: int, fill: np.float32) -> None:
-    for row in range(rows - 1, -1, -1):
-        for column in range(new - 1, old - 1, -1):
-            flat[row * new + column] = fill
-        for column in range(old - 1, -1, -1):
-            flat[row * new + column] = flat[row * old + column]
-
-
-@kernel
-def _gather(flat: NDArray[np.float32], rows: int, old: int, new: int) -> None:
-    for row in range(rows):
-        for column in range(new):
-            flat[row * new + column] = flat[row * old + column]
-
-
-@kernel
-def permute_rows(X: NDArray[np.float32], order: IntArray) -> None:
-    """`X[:] = X[order]` with room for one row, cycle by cycle."""
-    done = np.zeros(len(order), np.bool_)
-    spare = np.empty(X.shape[1], np.float32)
-    for first in range(len(order)):
-        if done[first]:
-            continue
-        spare[:] = X[first]
-        row = first
-        while order[row] != first:
-            X[row] = X[order[row]]
-            done[row] = True
-            row = order[row]
-        X[row] = spare
-        done[row] = True
+    def _move(self, rows: int, old: int, new: int) -> None:
+        """Make rows of `old` columns such of `new` ones in place: from the last one on where they grow."""
+        blocks = range(0, rows if new != old else 0, _ROWS)
+        for first in blocks if new < old else reversed(blocks):
+            last = min(first + _ROWS, rows)
+            values = self._flat[first * old : last * old].reshape(last - first, old)[:, :new].copy()
+            room = self._flat[first * new : last * new].reshape(last - first, new)
+            room[:, :old], room[:, old:] = values, self._fill

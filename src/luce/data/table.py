@@ -31,12 +31,12 @@ Source = str | Path | Mapping[str, Any] | Any
 """A file of a table (`luce.data.table_file`), a data frame of any library, or a mapping from column names to arrays."""
 
 
-def check_names(names: Sequence[str], path: str | Path | None = None) -> None:
+def check_names(names: Sequence[str], path: str | Path | None = None, what: str = "column") -> None:
     """Refuse a name that stands over two columns: which of them is meant, nobody can say."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        what = f"wo columns are named {twice[0]!r}; every column needs a name of its own."
-        raise DataError(f"T{what}") if path is None else ParseError(path, f"t{what}")
+        said = f"wo {what}s are named {twice[0]!r}; every {what} needs a name of its own."
+        raise DataError(f"T{said}") if path is None else ParseError(path, f"t{said}")
 
 
 class Table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from luce.data.readers.loans import Loan
 from luce.data.table import Table, check_names
 from luce.data.text_files import (
     TextStream,
@@ -28,7 +28,7 @@ from luce.data.text_files import (
     plain_suffix,
     reason,
 )
-from luce.errors import ParseError, SettingError
+from luce.errors import DataError, ParseError, SettingError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,9 +62,11 @@ def table_kind(path: str | Path) -> str:
 def json_objects(path: str | Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line, object) of a file with one JSON object a line, whatever its size."""
     with open_text(path, encoding) as stream:
-        for line, text in numbered(whole_lines(stream)):
-            if text.strip():
-                yield line, json_object(path, line, text)
+        yield from _objects(path, numbered(whole_lines(stream)))
+
+
+def _objects(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    return ((line, json_object(path, line, text)) for line, text in lines if text.strip())
 
 
 def json_object(path: str | Path, line: int, text: str) -> dict[str, Any]:
@@ -172,14 +174,12 @@ class TableFile(Table):
     def _csv_schema(self) -> pa.Schema:
         import pyarrow as pa
 
-        with self._csv("open_csv", {}, None) as batches:
-            schema = batches.schema
+        schema = self._csv("open_csv", {}, None).schema
         late = [name for name, type_ in zip(self.names, schema.types, strict=True) if pa.types.is_null(type_)]
         if late:  # empty at the beginning: the rest says whether to the end
-            with self._csv("read_csv", {}, late) as table:
-                for name, type_ in zip(late, table.schema.types, strict=True):
-                    place = self.names.index(name)
-                    schema = schema.set(place, pa.field(schema.field(place).name, type_))
+            for name, type_ in zip(late, self._csv("read_csv", {}, late).schema.types, strict=True):
+                place = self.names.index(name)
+                schema = schema.set(place, pa.field(schema.field(place).name, type_))
         return schema
 
     @cached_property
@@ -201,8 +201,7 @@ class TableFile(Table):
 
         with self.border():
             if self.kind == "csv":
-                with self._csv("read_csv", dict.fromkeys(text, pa.string()), columns) as table:
-                    return table.rename_columns(list(columns))
+                return self._csv("read_csv", dict.fromkeys(text, pa.string()), columns).rename_columns(list(columns))
             if self.kind == "jsonl":
                 return self._json_lines(columns)
             if self.kind == "json":
@@ -227,9 +226,8 @@ class TableFile(Table):
         raw = [self._raw(name) for name in wanted]
         with self.border():
             if self.kind == "csv":
-                with self._csv("open_csv", types or {}, wanted, rows) as batches:
-                    for batch in batches:
-                        yield batch.rename_columns(wanted)
+                for batch in self._csv("open_csv", types or {}, wanted, rows):
+                    yield batch.rename_columns(wanted)
             elif self.kind == "parquet":
                 yield from self._row_groups(raw, rows, [self._raw(name) for name in coded])
             elif self.kind == "feather":
@@ -268,18 +266,18 @@ class TableFile(Table):
                     yield batch.select(raw)
                 groups, waiting = [], 0
 
+    def _plain_rows(self) -> Iterator[tuple[int, Any]]:
+        """(line, cells or object) of the rows of a text in plain Python, to find the place of an error."""
+        if self.kind == "jsonl":
+            yield from json_objects(self.path, self._encoding)
+            return
+        with open_text(self.path, self._encoding) as stream:
+            yield from itertools.islice(self._csv_rows(numbered(whole_lines(stream))), 1, None)
+
     def line(self, row: int) -> int | None:
         """The line at which a row of a text begins, from 1."""
-        if not self.is_text:
-            return None
-        with open_text(self.path, self._encoding) as stream:
-            lines = numbered(whole_lines(stream))
-            if self.kind == "csv":
-                rows = (line for line, _ in self._csv_rows(lines))
-                next(rows)
-            else:
-                rows = (line for line, text in lines if text.strip())
-            return next((line for i, line in enumerate(rows) if i == row), None)
+        rows = self._plain_rows() if self.is_text else iter(())
+        return next((line for line, _ in itertools.islice(rows, row, None)), None)
 
     @cached_property
     def _head(self) -> bytes:
@@ -294,15 +292,12 @@ class TableFile(Table):
 
     def _check_rows(self) -> None:
         """Raise the error of the first line that is no row, if there is one."""
-        if self.kind == "jsonl":
-            for _ in json_objects(self.path, self._encoding):
-                pass
-            return
-        width = len(self._raw_names)
-        with open_text(self.path, self._encoding) as stream:
-            for line, row in self._csv_rows(numbered(whole_lines(stream))):
-                if len(row) != width:
-                    raise ParseError(self.path, f"{len(row)} cells, and the header has {width}.", line)
+        for line, row in self._plain_rows():
+            if self.kind == "csv" and len(row) != len(self._raw_names):
+                raise self._wide(row, line)
+
+    def _wide(self, row: list[str], line: int) -> ParseError:
+        return ParseError(self.path, f"{len(row)} cells, and the header has {len(self._raw_names)}.", line)
 
     def settle_short_rows(self, how: str) -> tuple[Table, tuple[str, ...]]:
         """The table without rows that have fewer cells than the header ("drop"), or with them filled up ("fill").
@@ -312,10 +307,10 @@ class TableFile(Table):
         if self.kind != "csv":
             raise SettingError(f"short_rows is {how!r}, and {self.label} is no CSV; leave it out.")
         width, kept, short = len(self._raw_names), list[list[str]](), 0
-        with self.border(), open_text(self.path, self._encoding) as stream:
-            for line, row in itertools.islice(self._csv_rows(numbered(whole_lines(stream))), 1, None):
+        with self.border():
+            for line, row in self._plain_rows():
                 if len(row) > width:
-                    raise ParseError(self.path, f"{len(row)} cells, and the header has {width}.", line)
+                    raise self._wide(row, line)
                 short += len(row) < width
                 if len(row) == width or how == "fill":
                     kept.append(row + [""] * (width - len(row)))
@@ -342,25 +337,40 @@ class TableFile(Table):
                 yield line, row
             line = rows.line_num + 1
 
-    @contextmanager
-    def _csv(
-        self, how: str, types: Mapping[str, pa.DataType], columns: Sequence[str] | None, rows: int = 0
-    ) -> Iterator[Any]:
+    @cached_property
+    def _unpacked(self) -> tuple[str, Any]:
+        """A file with the same text, unpacked and in UTF-8, every byte checked; and a copy to be kept, if it is one.
+
+        Arrow reads files from threads of its own. It is given a file, not a stream of Python: a thread that asks for
+        the interpreter while that ends makes the process abort.
+        """
+        with open_text(self.path, self._encoding) as stream:
+            pieces = iter(lambda: stream.read(_BLOCK), b"")
+            if stream.is_plain:
+                for _ in pieces:
+                    pass
+                return str(self.path), None
+            copy = tempfile.NamedTemporaryFile(prefix="luce-")  # noqa: SIM115 (it goes with this table)
+            copy.writelines(pieces)
+            copy.flush()
+            return copy.name, copy
+
+    def _csv(self, how: str, types: Mapping[str, pa.DataType], columns: Sequence[str] | None, rows: int = 0) -> Any:
         """`pyarrow.csv.open_csv` or `read_csv`; an empty cell of text is an empty text."""
+        import pyarrow as pa
         from pyarrow import csv as arrow
 
         raw = {} if columns is None else dict(zip(self.names, self._raw_names, strict=True))
-        with open_text(self.path, self._encoding) as stream, Loan(stream) as loan:
-            yield (loan.open if how == "open_csv" else loan.read)(
-                getattr(arrow, how),
-                read_options=arrow.ReadOptions(block_size=_PIECE if rows > self.batch_rows else _HEAD),
-                parse_options=arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-                convert_options=arrow.ConvertOptions(
-                    include_columns=None if columns is None else [raw[name] for name in columns],
-                    column_types={raw.get(name, name): type_ for name, type_ in types.items()},
-                    strings_can_be_null=False,
-                ),
-            )
+        return getattr(arrow, how)(
+            pa.OSFile(self._unpacked[0]),
+            read_options=arrow.ReadOptions(block_size=_PIECE if rows > self.batch_rows else _HEAD),
+            parse_options=arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            convert_options=arrow.ConvertOptions(
+                include_columns=None if columns is None else [raw[name] for name in columns],
+                column_types={raw.get(name, name): type_ for name, type_ in types.items()},
+                strings_can_be_null=False,
+            ),
+        )
 
     def _json_lines(self, columns: Sequence[str]) -> pa.Table:
         """All lines; where the types of a column do not go together, they are read one by one to say which."""
@@ -369,7 +379,7 @@ class TableFile(Table):
         try:
             return pa.concat_tables(self._json_pieces(columns), promote_options="permissive")
         except pa.ArrowException:
-            return self._of_rows([row for _, row in json_objects(self.path, self._encoding)], columns)
+            return self._of_rows([row for _, row in self._plain_rows()], columns)
 
     def _json_pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Many lines at a time, with the types that the first lines give: other fields are then never built."""
@@ -390,15 +400,15 @@ class TableFile(Table):
                 except pa.ArrowException:
                     pass  # a damaged line or a column of mixed types: the slow road says which
                 if found is None:
-                    lines = ((line + i, text) for i, text in numbered([piece]) if text.strip())
-                    found = self._of_rows([json_object(self.path, *each) for each in lines], columns)
+                    lines = ((line + i, text) for i, text in numbered([piece]))
+                    found = self._of_rows([row for _, row in _objects(self.path, lines)], columns)
                 yield found.rename_columns(list(columns))
                 line += piece.count(b"\n")
 
     @cached_property
     def _head_rows(self) -> list[dict[str, Any]]:
         """The objects of the first lines of JSON."""
-        return [json_object(self.path, *each) for each in numbered([self._head]) if each[1].strip()]
+        return [row for _, row in _objects(self.path, numbered([self._head]))]
 
     @cached_property
     def _json_types(self) -> dict[str, pa.DataType]:
@@ -461,9 +471,9 @@ class TableFile(Table):
         return file
 
     def _feather(self) -> Any:
-        import pyarrow as pa
+        from pyarrow import ipc
 
-        return pa.ipc.open_file(self._binary())
+        return ipc.open_file(self._binary())
 
 
 def _array(values: list[Any]) -> pa.Array:
@@ -480,17 +490,27 @@ def _array(values: list[Any]) -> pa.Array:
 
 
 class WordFile(Table):
-    """A file whose lines are words with blanks between them, one a column, such as those of TREC."""
+    """A file whose lines are words with blanks between them, one a column, such as those of TREC.
 
-    def __init__(self, path: str | Path, names: Sequence[str]) -> None:
+    `parse` finds the words of a line that is written in another way, None where it has none.
+    """
+
+    def __init__(
+        self, path: str | Path, names: Sequence[str], parse: Callable[[str], Sequence[str] | None] = str.split
+    ) -> None:
         rows, self._lines = [], []
         for line, text in numbered_lines(path):
-            words = text.split()
+            try:
+                words = parse(text)
+            except DataError as error:
+                raise ParseError(path, str(error), line) from error
+            if words is None:
+                continue
             if len(words) != len(names):
                 raise ParseError(path, f"{len(words)} columns; {len(names)} were expected: {' '.join(names)}.", line)
             rows.append(words)
             self._lines.append(line)
-        super().__init__(dict(zip(names, zip(*rows, strict=True), strict=True)))
+        super().__init__(dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True)))
         self.path, self.label = Path(path), str(path)
 
     def line(self, row: int) -> int | None:

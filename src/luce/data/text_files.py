@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from typing import IO, Any, Concatenate, ParamSpec, TypeVar
 
 from luce.errors import DataError, LuceError, ParseError, SettingError
 from luce.storage import atomic_write
@@ -194,9 +194,6 @@ def open_input(path: str | Path) -> Iterator[IO[bytes]]:
 class ByteStream:
     """`read(n)` gives n decompressed bytes, fewer before the end of the file and none at it."""
 
-    # What pyarrow asks of a file object.
-    closed: ClassVar[bool] = False
-
     def __init__(self, path: Path, stream: IO[bytes]) -> None:
         self.path = path
         self._size, self._given = os.fstat(stream.fileno()).st_size, 0
@@ -233,9 +230,6 @@ class ByteStream:
         """Everything that is left."""
         return b"".join(iter(lambda: self.read(_AT_ONCE), b""))
 
-    def close(self) -> None:
-        """Nothing: who opened the file closes it."""
-
 
 class TextStream(ByteStream):
     """As `ByteStream`, and every byte is checked: UTF-8 without NUL, also where the file has another encoding."""
@@ -246,6 +240,8 @@ class TextStream(ByteStream):
         self._cut = b""
         wanted = encoding or text_encoding()
         self._other = codecs.getincrementaldecoder(wanted)() if wanted is not None else None
+        self.is_plain = not self.encoding and self._other is None
+        """Whether the file holds these very bytes."""
 
     def read(self, size: int) -> bytes:
         """About `size` bytes; an error with the line where they are no text."""

@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -155,25 +156,21 @@ def write_qrels(path: str | Path, qrels: Qrels) -> None:
     """Write a TREC qrels file atomically, gzipped where the name ends in `.gz`."""
     qid, docno = _words("query id", qrels.qid.tolist()), _words("document id", qrels.docno.tolist())
     with write_text(path) as stream:
-        _write_grades(stream, qid, docno, qrels.grades.tolist())
-
-
-def _write_grades(stream: IO[str], qid: list[str], docno: list[str], grades: list[float]) -> None:
-    for query, document, grade in zip(qid, docno, grades, strict=True):
-        text = str(int(grade)) if grade.is_integer() else repr(grade)
-        stream.write(f"{query} 0 {document} {text}\n")
+        for query, document, grade in zip(qid, docno, qrels.grades.tolist(), strict=True):
+            text = str(int(grade)) if grade.is_integer() else repr(grade)
+            stream.write(f"{query} 0 {document} {text}\n")
 
 
 def _by_query(qid: NDArray[np.str_], docno: NDArray[np.str_], values: FloatArray) -> dict[str, dict[str, float]]:
     table: dict[str, dict[str, float]] = {}
     for query, document, value in zip(qid.tolist(), docno.tolist(), values.tolist(), strict=True):
         if document in (found := table.setdefault(query, {})):
-            raise DataError(f"Document {document!r} stands twice in query {query!r}; {_ONCE}")
+            raise DataError(
+                f"Document {document!r} stands twice in query {query!r}; a run and judgements name a document of a "
+                "query once: leave one of the rows out."
+            )
         found[document] = value
     return table
-
-
-_ONCE = "a run and judgements name a document of a query once: leave one of the rows out."
 
 
 def join_run(
@@ -250,15 +247,6 @@ class Judgements:
     def __len__(self) -> int:
         return sum(map(len, self.grades.values()))
 
-    def add(self, path: Path, line: int, query: str, document: str, grade: str) -> None:
-        """One judgement; a document may be judged once a query."""
-        documents = self.grades.setdefault(query, {})
-        if not query or not document:
-            raise ParseError(path, "the query or the document is empty; every judgement names both.", line)
-        if document in documents:
-            raise ParseError(path, f"document {document!r} of query {query!r} is judged twice; once is allowed.", line)
-        documents[document] = finite_number(path, line, "grade", grade)
-
 
 @reader
 def read_judgements(path: str | Path) -> Judgements:
@@ -271,51 +259,40 @@ def read_judgements(path: str | Path) -> Judgements:
     - TREC qrels: `qid iteration docno grade`.
     """
     path = Path(path)
+    texts: dict[str, str] = {}
     if plain_suffix(path) in TABLE_SUFFIXES or table_kind(path) != "csv":
-        return _from_table(path)
-    first = next(numbered_lines(path))[1]
-    if "qid:" in first or first.lstrip().startswith("#"):
-        return _from_lines(path)
-    qrels = read_qrels(path)
-    return Judgements(_by_query(qrels.qid, qrels.docno, qrels.grades))
-
-
-def _from_lines(path: Path) -> Judgements:
-    judged = Judgements()
-    for place, text in numbered_lines(path):
-        line = text.strip()
-        if line.startswith("#"):
-            words = _QUERY_TEXT.match(line)
-            if words:
-                judged.texts[words[1]] = words[2].strip()
-            continue
-        facts, _, comment = line.partition("#")
-        parts, document = facts.split(), comment.split()
-        if len(parts) < 2 or not parts[1].startswith("qid:") or not document:
-            raise ParseError(path, "expected `<grade> qid:<query> # <document>`.", place)
-        judged.add(path, place, parts[1].removeprefix("qid:"), document[0], parts[0])
-    return _not_empty(path, judged)
-
-
-def _from_table(path: Path) -> Judgements:
-    file = TableFile(path)
-    known = {name.lower(): name for name in file.names}
-    columns = []
-    for what, names in _COLUMNS.items():
-        column = next((known[name] for name in names if name in known), None)
-        if column is None:
-            raise ParseError(
-                path, f"no column for the {what}, such as {names[0]}; the columns are {', '.join(file.names)}."
-            )
-        columns.append(column)
-    found = triples(file.choose([columns]), columns, "is judged twice")
-    return _not_empty(path, Judgements(_by_query(*map(np.array, found))))
-
-
-def _not_empty(path: Path, judged: Judgements) -> Judgements:
-    if not judged.grades:
+        file: Table = TableFile(path)
+        names = [_column(file, what, usual) for what, usual in _COLUMNS.items()]
+    elif "qid:" in (first := next(numbered_lines(path))[1]) or first.lstrip().startswith("#"):
+        names = list(_COLUMNS)
+        file = WordFile(path, names, partial(_judgement, texts))
+    else:
+        names = ["qid", "docno", "grade"]
+        file = WordFile(path, ("qid", "iteration", "docno", "grade"))
+    found = triples(file.choose([names]), names, "is judged twice")
+    if not len(found[2]):
         raise ParseError(path, "no judgement in it; at least one is needed.")
-    return judged
+    return Judgements(_by_query(*map(np.array, found)), texts)
+
+
+def _column(file: Table, what: str, usual: Sequence[str]) -> str:
+    """The column whose name, in whatever case, is a usual one."""
+    there = {name.lower(): name for name in file.names}
+    return file.name(role=what, usual=[there[name] for name in usual if name in there] or usual)
+
+
+def _judgement(texts: dict[str, str], line: str) -> Sequence[str] | None:
+    """Query, document and grade of a line of RankLib; a comment may say the words of a query."""
+    facts, _, comment = line.strip().partition("#")
+    parts, document = facts.split(), comment.split()
+    if not parts:
+        words = _QUERY_TEXT.match(line.strip())
+        if words:
+            texts[words[1]] = words[2].strip()
+        return None
+    if len(parts) < 2 or not parts[1].startswith("qid:") or not document:
+        raise DataError("expected `<grade> qid:<query> # <document>`.")
+    return parts[1].removeprefix("qid:"), document[0], parts[0]
 
 
 FORMATS = ("scores", "trec", "csv")

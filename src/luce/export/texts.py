@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from luce.data.text import porter, tokens
+from luce.data.text import tokens
 from luce.data.text.features import QUERY, UNION, VIEWS, field_names
 from luce.data.text.tokens import GRAM, NUMBER_PATTERN, PATTERN
 from luce.errors import SettingError
@@ -366,8 +366,7 @@ def python_program(text: Text) -> str:
         "fields": list(text.fields), "names": names, "views": list(VIEWS), "stems": text.language == "english",
         "numbers": text.numbers, "k1": text.k1, "b": text.b, "known": known,
     }  # fmt: skip
-    sources = "\n".join(_source(module) for module in (porter, tokens))
-    return f"\n\n{sources}{_PROGRAM.format(texts=repr(told))}"
+    return f"\n\n{_source(tokens)}{_PROGRAM.format(texts=repr(told))}"
 
 
 def _source(module: Any) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.data.column import as_days, as_floats, as_text, plain
+from luce.data.column import as_days, as_floats, as_text, is_number, is_text, plain
 from luce.data.schema import FEATURE, LEFT_OUT, Column, Schema, named_as_id
 from luce.data.text_files import FOREIGN, reason
 from luce.errors import DataError
@@ -41,8 +41,8 @@ def type_name(type_: pa.DataType) -> str:
         return "text" if type_name(type_.value_type) != "other" else "other"
     tests = {
         "boolean": types.is_boolean(type_),
-        "number": types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_),
-        "text": types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_),
+        "number": is_number(type_),
+        "text": is_text(type_),
         "date": types.is_date(type_) or types.is_timestamp(type_),
         "duration": types.is_duration(type_) or types.is_time(type_),
         "empty": types.is_null(type_),

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from luce.checks import one_of
 from luce.data.groups import Groups, from_arrays
 from luce.data.text_files import read_text, reader, reason
 from luce.data.trec import Judgements, read_judgements
-from luce.errors import DataError, LuceWarning, ParseError, SettingError
+from luce.errors import DataError, LuceWarning, ParseError
 
 _QUERY_KEYS = ("qid", "query_id", "query", "keywords")
 _SOLR_FIELDS = ("[features]", "features", "fv")
@@ -54,8 +55,7 @@ def read_log(
     log_name
         The log to take where hits carry several (`log_specs.name` of the request); None takes the features of all.
     """
-    if absent not in ("zero", "nan"):
-        raise SettingError(f"absent is {absent!r}; it must be 'zero' or 'nan'.")
+    one_of("absent", absent, ("zero", "nan"))
     log = parse_log(path, log_name)
     logged = list(dict.fromkeys(name for _, documents in log for found in documents.values() for name in found))
     names = logged if features is None else list(features)
@@ -65,17 +65,14 @@ def read_log(
     rows = list(_joined(path, log, None if judgements is None else read_judgements(judgements), judgements))
     if not rows:
         raise DataError(f"No document of {path} is judged in {judgements}; check that queries and ids agree.")
-    fill = math.nan if absent == "nan" else 0.0
     with np.errstate(over="ignore"):  # what float32 cannot hold is refused below
-        X = np.array([[_or(found.get(name), fill) for name in names] for *_, found in rows], dtype=np.float32)
+        X = np.array([[found.get(name, math.nan) for name in names] for *_, found in rows], dtype=np.float32)
+    if absent == "zero":
+        X[np.isnan(X)] = 0.0
     query, document, grade = zip(*(row[:3] for row in rows), strict=True)
     return from_arrays(
         X, grade, qid=np.array(query), document_ids=np.array(document), feature_names=names, allow_nan=True
     )
-
-
-def _or(value: float | None, fill: float) -> float:
-    return fill if value is None or math.isnan(value) else value
 
 
 _Row = tuple[str, str, float, dict[str, float]]

@@ -317,19 +317,12 @@ def find_query_file(path: Path, given: str | Path | None, batch: bytes) -> Path 
     """The file of query sizes: the one given, else `rank.train.query` for a `rank.train` without query ids."""
     if given is not None:
         return Path(given)
-    if b"qid:" in _first_row(batch):
+    rows = (line.partition(b"#")[0] for line in batch.split(b"\n"))
+    if b"qid:" in next(filter(bytes.strip, rows), b""):
         return None
     plain = path.with_suffix("") if path.suffix in SUFFIXES else path
     candidates = (Path(f"{plain}.query{suffix}") for suffix in ("", *SUFFIXES))
     return next((candidate for candidate in candidates if candidate.is_file()), None)
-
-
-def _first_row(batch: bytes) -> bytes:
-    for line in batch.split(b"\n"):
-        row = line.partition(b"#")[0].strip()
-        if row:
-            return row
-    return b""
 
 
 def read_query_file(path: str | Path, data: str | Path, rows: int) -> IntArray:

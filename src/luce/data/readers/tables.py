@@ -181,7 +181,7 @@ class JudgedTable:
 
         text = self.schema.text
         assert text is not None
-        columns = parts.texts()
+        columns = {name: parts.column(name) for name in text.columns}
         for name, array in columns.items():
             if type_name(array.type) == "other":
                 raise DataError(f"the column {name!r} holds lists or other values; a text is one string: join them.")
@@ -206,18 +206,16 @@ class JudgedTable:
         return X if len(kept) == X.shape[1] else np.ascontiguousarray(X[:, kept])
 
     def _warn(self, encoder: Encoder) -> None:
-        said = [
-            f"the column {column.name!r} is {column.why}"
-            + (" and left out (features=, --features take it back)" if column.role == LEFT_OUT else "")
-            for column in self.schema.columns
-            if column.why in ("equal to the label", "the number of the row")
-        ]
-        said += [
-            f"the column {column.name!r} is {LIKE_ID} (drop=, --drop leave it out)"
-            for column in self.schema.features
-            if column.why == LIKE_ID
-        ]
-        said += [f"the column {c.name!r} holds {c.why}" for c in self.schema.columns if c.why.startswith(DISGUISED)]
+        said = []
+        for column in self.schema.columns:
+            left_out = column.role == LEFT_OUT
+            if column.why in ("equal to the label", "the number of the row"):
+                back = " and left out (features=, --features take it back)" if left_out else ""
+                said.append(f"the column {column.name!r} is {column.why}{back}")
+            elif column.why == LIKE_ID and not left_out:
+                said.append(f"the column {column.name!r} is {LIKE_ID} (drop=, --drop leave it out)")
+            elif column.why.startswith(DISGUISED):
+                said.append(f"the column {column.name!r} holds {column.why}")
         said += [
             f"the column {name!r} is empty in all {encoder.rows:,} rows, and was not in the data before"
             for name in encoder.without_values()
@@ -263,38 +261,34 @@ class _Parts:
     """What plays a part besides the features, batch by batch."""
 
     def __init__(self, schema: Schema) -> None:
-        self._names = {role: schema.named(role) for role in ("qid", "label", "doc", "weight", "subtopics")}
-        self._found: dict[str, list[pa.Array]] = {role: [] for role, name in self._names.items() if name is not None}
+        self._roles, texts = schema.roles, [] if schema.text is None else schema.text.columns
+        self._names = list(dict.fromkeys([name for role, name in self._roles.items() if role != "label"] + texts))
         self._grades = next((dict(column.grades) for column in schema.columns if column.grades), None)
+        self._kept: list[pa.RecordBatch] = []
         self._y: list[FloatArray] = []
-        self._text: dict[str, list[pa.Array]] = {
-            name: [] for name in ([] if schema.text is None else schema.text.columns)
-        }
         self.rows = 0
         self.labels: FloatArray | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take over a batch; `labels` are those of its rows."""
-        for role, arrays in self._found.items():
-            arrays.append(batch.column(self._names[role]))
-        for name, arrays in self._text.items():
-            arrays.append(batch.column(name))
-        if self._names["label"] is not None:
-            self.labels = _labels(self._found["label"].pop(), str(self._names["label"]), self.rows, self._grades)
+        self._kept.append(batch.select(self._names))
+        if (label := self._roles.get("label")) is not None:
+            self.labels = _labels(batch.column(label), label, self.rows, self._grades)
             self._y.append(self.labels)
         self.rows += len(batch)
 
-    def texts(self) -> dict[str, pa.ChunkedArray]:
-        """The columns of text."""
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column from end to end."""
         import pyarrow as pa
 
-        return {name: pa.chunked_array(arrays) for name, arrays in self._text.items()}
+        return pa.chunked_array([batch.column(name) for batch in self._kept])
+
+    def _coded(self, role: str) -> tuple[IntArray, NDArray[Any]]:
+        return _coded(self.column(self._roles[role]), self._roles[role])
 
     def warn_of_texts(self, name: str, texts: IntArray) -> None:
         """Say it where a query has several texts: each row is compared with its own."""
-        import pyarrow as pa
-
-        query = _coded(pa.chunked_array(self._found["qid"]), str(self._names["qid"]))[0]
+        query = self._coded("qid")[0]
         several = len(np.unique(np.stack([query, texts]), axis=1).T) - len(np.unique(query))
         if several:
             warnings.warn(
@@ -306,27 +300,20 @@ class _Parts:
 
     def ids(self, name: str | None) -> IntArray | None:
         """A number for every document, where a column has their ids."""
-        import pyarrow as pa
-
-        if name is None or name != self._names["doc"]:
-            return None
-        number: IntArray = _coded(pa.chunked_array(self._found["doc"]), name)[0]
-        return number
+        return None if name is None or name != self._roles.get("doc") else self._coded("doc")[0]
 
     def outline(self, schema: Schema) -> Outline:
         """Everything but the features."""
-        import pyarrow as pa
-
         if not self.rows:
             raise DataError("the table has no rows; at least one document is needed.")
-        columns = {role: pa.chunked_array(arrays) for role, arrays in self._found.items() if arrays}
-        query, ids = _coded(columns["qid"], str(self._names["qid"]))
+        query, ids = self._coded("qid")
         y = np.concatenate(self._y) if self._y else np.zeros(self.rows)
-        documents = _texts(columns["doc"], str(self._names["doc"])) if "doc" in columns else None
-        weight = None
-        if "weight" in columns:
-            weight = numbers(columns["weight"].combine_chunks(), "number").astype(np.float64)
-        about = subtopic_matrix(columns["subtopics"].to_pylist()) if "subtopics" in columns else None
+        found = {
+            role: self.column(name) for role, name in self._roles.items() if role in ("doc", "weight", "subtopics")
+        }
+        documents = _texts(found["doc"], self._roles["doc"]) if "doc" in found else None
+        weight = numbers(found["weight"].combine_chunks(), "number").astype(np.float64) if "weight" in found else None
+        about = subtopic_matrix(found["subtopics"].to_pylist()) if "subtopics" in found else None
         names = tuple(column.name for column in schema.features)
         return outline_of_rows(y, query, ids, documents, names, weight, about)._replace(schema=schema)
 

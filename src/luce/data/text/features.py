@@ -6,16 +6,17 @@ A feature is *field x view x similarity*: `title.word_bm25` is the score of a `m
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.data.text.analyzer import Analysis, Tokens
-from luce.data.text.match import Bag, matched, placed
-from luce.data.text.spelling import bag_of, joined, near_spellings, split
-from luce.data.text.statistics import Frequencies, stored_length
+from luce.data.text.analyzer import Analysis, Frequencies, Tokens, stored_length
+from luce.data.text.match import Bag, joined, matched, near_spellings, split
 from luce.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from luce.data.text.transformer import Text
 
 ENGINE = ("word_bm25", "word_count", "exact_bm25", "pair_count", "gram_bm25", "gram_idf", "length")
 """What an engine can say of a field."""
@@ -81,16 +82,13 @@ def of_field(features: str, numbers: bool) -> tuple[str, ...]:
     return (*ENGINE, *(NUMBERS if numbers else ()), *(FULL if features == "full" else ()))
 
 
-class Reader:
+class _Reader(Analysis):
     """Texts of queries and fields, analysed once for what is asked of them."""
-
-    def __init__(self, language: str) -> None:
-        self.analysis = Analysis(language)
 
     def field(self, texts: Sequence[str]) -> Field:
         """The tokens of different texts."""
-        exact = self.analysis.exact(texts)
-        return Field(exact, self.analysis.word(exact), self.analysis.gram(texts), exact.offsets)
+        exact = self.exact(texts)
+        return Field(exact, self.word(exact), self.gram(texts), exact.offsets)
 
     def fields(self, columns: Mapping[str, Texts]) -> Iterator[tuple[str, Field, IntArray]]:
         """Every field and, where there are several, their union: its tokens and the text of every row."""
@@ -100,9 +98,7 @@ class Reader:
         if len(columns) > 1:
             every = np.stack([texts.rows for texts in columns.values()])
             different, rows = np.unique(every, axis=1, return_inverse=True)
-            exact, word, gram = (
-                _joined([f.view(v) for f in found.values()], different) for v in ("exact", "word", "gram")
-            )
+            exact, word, gram = (_joined([f.view(v) for f in found.values()], different) for v in Field._fields[:3])
             sizes = np.stack([f.word.lengths[i] for f, i in zip(found.values(), different, strict=True)], axis=1)
             borders = np.concatenate([[0], np.cumsum(sizes.reshape(-1))])
             yield UNION, Field(exact, word, gram, borders), rows.reshape(-1)
@@ -113,10 +109,7 @@ def _joined(fields: Sequence[Tokens], texts: IntArray) -> Tokens:
     first = np.cumsum([0, *(len(f.offsets) - 1 for f in fields)])
     shift = np.cumsum([0, *(len(f.ids) for f in fields)])
     starts = np.concatenate([f.offsets[:-1] + s for f, s in zip(fields, shift, strict=False)])
-    whole = Tokens(
-        np.concatenate([f.ids for f in fields]),
-        np.concatenate([starts, [shift[-1]]]).astype(np.int64),
-    )
+    whole = Tokens(np.concatenate([f.ids for f in fields]), np.append(starts, shift[-1]).astype(np.int64))
     chosen = (texts + first[: len(fields), None]).T.reshape(-1)
     found = _taken(whole, chosen)
     return Tokens(found.ids, found.offsets[:: len(fields)])
@@ -130,57 +123,46 @@ def _taken(tokens: Tokens, texts: IntArray) -> Tokens:
 
 def learn(columns: Mapping[str, Texts], language: str, min_df: int) -> dict[str, Frequencies]:
     """The statistics of documents, by field and view; `columns` have a row a document."""
-    reader, found = Reader(language), {}
+    reader, found = _Reader(language), {}
     for name, field, rows in reader.fields(columns):
         for view in VIEWS:
             tokens = _taken(field.view(view), rows)
-            found[f"{name}.{view}"] = Frequencies.learn(tokens, reader.analysis.terms(view), min_df)
+            found[f"{name}.{view}"] = Frequencies.learn(tokens, reader.terms(view), min_df)
     return found
 
 
-class Settings(NamedTuple):
-    """What features are made of."""
-
-    language: str
-    k1: float
-    b: float
-    full: bool
-    numbers: bool
-
-
-def compute(
-    query: Texts, columns: Mapping[str, Texts], known: Mapping[str, Frequencies], how: Settings
-) -> NDArray[np.float32]:
-    """All features of rows, field by field, then those of the query."""
-    reader = Reader(how.language)
+def compute(text: Text, query: Texts, columns: Mapping[str, Texts]) -> NDArray[np.float32]:
+    """All features of rows by a `Text` that is fitted, field by field, then those of the query."""
+    reader, known, full = _Reader(text.language), text.frequencies_, text.features == "full"
     asked = reader.field(query.values)
     fields = list(reader.fields(columns))
-    terms = {view: reader.analysis.terms(view) for view in VIEWS}
+    terms = {view: reader.terms(view) for view in VIEWS}
     order = np.argsort(query.rows, kind="stable")  # a query's terms are laid out once for all of its rows
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
-    spelling = _Spelling(asked.exact, terms["exact"]) if how.full else None
+    spelling = _Spelling(asked.exact, terms["exact"]) if full else None
     bags = {view: Bag.of(asked.view(view)) for view in VIEWS}
     parts: list[FloatArray] = []
     last = np.zeros(0)
     for name, field, rows in fields:
         at = (query.rows[order], rows[order])
-        idf = {view: _idf(known[f"{name}.{view}"], terms[view], asked.view(view), how.full) for view in VIEWS}
+        idf = {view: _idf(known[f"{name}.{view}"], terms[view], asked.view(view), full) for view in VIEWS}
         scores = {}
         for view in VIEWS:
-            inverse = _inverse(field.view(view).lengths, known[f"{name}.{view}"].mean_length, how)
-            scores[view] = matched(at, bags[view], field.view(view), idf[view], inverse)
+            length = stored_length(field.view(view).lengths) / known[f"{name}.{view}"].mean_length
+            with np.errstate(divide="ignore"):
+                inverse = 1.0 / (text.k1 * (1.0 - text.b + text.b * length))
+            also = full and view != "exact"
+            scores[view] = matched(at, bags[view], field.view(view), idf[view], inverse, also)
         pair = _pair_count(at, asked, field, len(terms["word"]))
         word, gram = scores["word"], scores["gram"]
-        length = field.word.lengths[at[1]].astype(np.float64)
-        parts += [word[:, 0], word[:, 2], scores["exact"][:, 0], pair, gram[:, 0], gram[:, 1], length]
-        if how.numbers:
-            bag = Bag.of(reader.analysis.numbers(asked.exact))
+        size = field.word.lengths[at[1]].astype(np.float64)
+        parts += [word[:, 0], word[:, 2], scores["exact"][:, 0], pair, gram[:, 0], gram[:, 1], size]
+        if text.numbers:
+            bag = Bag.of(reader.numbers(asked.exact))
             parts.append(matched(at, bag, field.exact, np.ones(len(terms["exact"])))[:, 2])
         if spelling is not None:
-            parts += list(placed(at, bags["word"], field.word, idf["word"]).T)
-            parts += spelling.features(at, field)
-            parts.append(placed(at, bags["gram"], field.gram, idf["gram"])[:, 0])
+            parts += [*word[:, 3:].T, *spelling.features(at, field), gram[:, 3]]
         last = idf["word"]
     found = np.empty((len(order), len(parts) + len(QUERY)), dtype=np.float32)
     for j, values in enumerate(parts):
@@ -197,24 +179,14 @@ def _idf(known: Frequencies, terms: Sequence[str], asked: Tokens, full: bool) ->
     return np.concatenate([known.idf(terms[:count]), np.zeros(len(terms) - count)])
 
 
-def _inverse(lengths: IntArray, mean: float, how: Settings) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        inverse: FloatArray = 1.0 / (how.k1 * (1.0 - how.b + how.b * stored_length(lengths).astype(np.float64) / mean))
-    return inverse
-
-
 def _pair_count(at: tuple[IntArray, IntArray], asked: Field, field: Field, size: int) -> FloatArray:
     """How many neighbouring stems of the query are neighbours in the document, as often as the query has them."""
     keys, query = _pairs(asked.word, asked.borders, size)
     wanted, codes = np.unique(keys, return_inverse=True)
     inside = np.zeros(size + 1, dtype=bool)
     inside[asked.word.ids] = True
-    return _counted(at, _by_text(codes, query, asked.word), _wanted_pairs(field.word, field.borders, wanted, inside))
-
-
-def _counted(at: tuple[IntArray, IntArray], asked: Tokens, found: Tokens) -> FloatArray:
-    size = max(asked.ids.max(initial=0), found.ids.max(initial=0)) + 1
-    return matched(at, Bag.of(asked), found, np.ones(size))[:, 2]
+    found = _wanted_pairs(field.word, field.borders, wanted, inside)
+    return matched(at, Bag.of(_by_text(codes, query, asked.word)), found, np.ones(len(wanted) + 1))[:, 2]
 
 
 def _pairs(
@@ -251,11 +223,11 @@ class _Spelling:
         number = {term: i for i, term in enumerate(terms)}
         words = [asked.ids[a:b].tolist() for a, b in zip(asked.offsets[:-1], asked.offsets[1:], strict=True)]
         near = near_spellings(set(asked.ids.tolist()), terms)
-        self._near = bag_of([[other for word in each for other in near.get(word, ())] for each in words])
-        self._one = bag_of([joined(each, terms, number) for each in words])
+        self._near = Bag.of_lists([[other for word in each for other in near.get(word, ())] for each in words])
+        self._one = Bag.of_lists([joined(each, terms, number) for each in words])
         two = [[a * len(terms) + b for a, b in split(each, terms, number)] for each in words]
         self._wanted = np.unique(np.array([key for each in two for key in each], dtype=np.int64))
-        self._two = bag_of([np.searchsorted(self._wanted, each).tolist() for each in two])
+        self._two = Bag.of_lists([np.searchsorted(self._wanted, each).tolist() for each in two])
         self._inside = np.zeros(len(terms) + 1, dtype=bool)
         for part in (self._wanted // max(len(terms), 1), self._wanted % max(len(terms), 1)):
             self._inside[part] = True

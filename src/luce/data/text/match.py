@@ -1,7 +1,10 @@
-"""How well rows match: kernels over (query, document) rows whose terms have numbers."""
+"""How well rows match: over (query, document) rows whose terms have numbers; and words that are spelt nearly so."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +13,9 @@ from numpy.typing import NDArray
 from luce.data.text.analyzer import Tokens
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
+
+_SHORTEST = 4
+"""Shorter words are near too many others."""
 
 
 class Bag(NamedTuple):
@@ -30,59 +36,32 @@ class Bag(NamedTuple):
         ends = np.searchsorted(place, tokens.offsets)
         return cls(tokens.ids[place], times[order].astype(np.int32), ends.astype(np.int64))
 
-
-@kernel
-def match(query, document, terms, times, starts, ids, offsets, idf, inverse, out):  # type: ignore[no-untyped-def]
-    """BM25, the idf of matched terms and their number, for every row; `inverse` is 1 / (k1 (1 - b + b length / mean)).
-
-    A term of frequency f scores idf (1 - 1 / (1 + f inverse)), as often as it stands in the query.
-    """
-    slot = np.full(len(idf), -1, dtype=np.int32)
-    longest = 1
-    for q in range(len(starts) - 1):
-        longest = max(longest, starts[q + 1] - starts[q])
-    count = np.zeros(longest, dtype=np.int64)
-    now = -1
-    for row in range(len(query)):
-        q, d = query[row], document[row]
-        first, size = starts[q], starts[q + 1] - starts[q]
-        if q != now:
-            if now >= 0:
-                for k in range(starts[now], starts[now + 1]):
-                    slot[terms[k]] = -1
-            for k in range(size):
-                slot[terms[first + k]] = k
-            now = q
-        for k in range(size):
-            count[k] = 0
-        for place in range(offsets[d], offsets[d + 1]):
-            k = slot[ids[place]]
-            if k >= 0:
-                count[k] += 1
-        score = matched = number = 0.0
-        for k in range(size):
-            if count[k] > 0:
-                weight = idf[terms[first + k]] * times[first + k]
-                score += weight - weight / (1.0 + count[k] * inverse[d])
-                matched += weight
-                number += times[first + k]
-        out[row, 0], out[row, 1], out[row, 2] = score, matched, number
+    @classmethod
+    def of_lists(cls, lists: Sequence[Sequence[int]]) -> Bag:
+        """Terms of queries, each once."""
+        once = [list(dict.fromkeys(each)) for each in lists]
+        flat = np.array([one for each in once for one in each], dtype=np.int32)
+        offsets = np.concatenate([[0], np.cumsum([len(each) for each in once])]).astype(np.int64)
+        return cls(flat, np.ones(len(flat), dtype=np.int32), offsets)
 
 
 @kernel
-def closeness(query, document, terms, times, starts, ids, offsets, idf, squared, out):  # type: ignore[no-untyped-def]
-    """What no query of an engine says, for every row: cosine, shares of idf and places of the matched terms.
+def _match(rows, bag, tokens, idf, inverse, out):  # type: ignore[no-untyped-def]
+    """For every row BM25, the idf of matched terms and their number; `inverse` is 1 / (k1 (1 - b + b length / mean)).
 
-    `squared` is the squared length of the vector of each document.
+    A term of frequency f scores idf (1 - 1 / (1 + f inverse)), as often as it stands in the query. Where `out` has room
+    for it, also what no query of an engine says: cosine, shares of idf and places of the matched terms.
     """
-    slot = np.full(len(idf), -1, dtype=np.int32)
+    terms, times, starts = bag
+    ids, offsets = tokens
+    slot, every = np.full(len(idf), -1, dtype=np.int32), np.zeros(len(idf), dtype=np.int64)
     longest = 1
     for q in range(len(starts) - 1):
         longest = max(longest, starts[q + 1] - starts[q])
     count, seen = np.zeros(longest, dtype=np.int64), np.zeros(longest, dtype=np.int64)
     now = -1
-    for row in range(len(query)):
-        q, d = query[row], document[row]
+    for row in range(len(rows[0])):
+        q, d = rows[0][row], rows[1][row]
         first, size = starts[q], starts[q + 1] - starts[q]
         if q != now:
             if now >= 0:
@@ -99,20 +78,27 @@ def closeness(query, document, terms, times, starts, ids, offsets, idf, squared,
             if k >= 0:
                 count[k] += 1
                 begin = place - offsets[d] if begin < 0 else begin
-        total = share = missed = product = length = 0.0
+        score = share = number = total = missed = product = length = 0.0
         found = have = 0
         for k in range(size):
             weight = idf[terms[first + k]]
-            total += weight * times[first + k]
-            length += (times[first + k] * weight) ** 2
+            whole = weight * times[first + k]
+            total += whole
+            length += whole**2
             if count[k] > 0:
                 found += 1
-                share += weight * times[first + k]
-                product += times[first + k] * weight * count[k] * weight
+                score += whole - whole / (1.0 + count[k] * inverse[d])
+                share += whole
+                number += times[first + k]
+                product += whole * count[k] * weight
             else:
                 missed = max(missed, weight)
+        out[row, 0], out[row, 1], out[row, 2] = score, share, number
+        if out.shape[1] == 3:
+            continue
         shortest = offsets[d + 1] - offsets[d]
-        for place in range(offsets[d], offsets[d + 1] if found > 0 else offsets[d]):
+        for place in range(offsets[d], offsets[d + 1]):
+            every[ids[place]] += 1
             k = slot[ids[place]]
             if k >= 0:
                 have += seen[k] < 0
@@ -123,41 +109,79 @@ def closeness(query, document, terms, times, starts, ids, offsets, idf, squared,
                         if count[each] > 0:
                             oldest = min(oldest, seen[each])
                     shortest = min(shortest, place - oldest + 1)
-        out[row, 0] = product / np.sqrt(length * squared[d]) if length * squared[d] > 0.0 else 0.0
-        out[row, 1] = share / total if total > 0.0 else 0.0
-        out[row, 2] = missed
-        out[row, 3] = 1.0 / (1.0 + begin) if begin >= 0 else 0.0
-        out[row, 4] = found / shortest if found > 0 else 0.0
-        out[row, 5] = 1.0 if size > 0 and count[size - 1] > 0 else 0.0
-
-
-@kernel
-def squared_lengths(ids, offsets, idf, out):  # type: ignore[no-untyped-def]
-    """The squared length of every document's vector of term frequency times idf."""
-    count = np.zeros(len(idf), dtype=np.int64)
-    for document in range(len(offsets) - 1):
-        for place in range(offsets[document], offsets[document + 1]):
-            count[ids[place]] += 1
-        total = 0.0
-        for place in range(offsets[document], offsets[document + 1]):
-            term = ids[place]
-            total += (count[term] * idf[term]) ** 2
-            count[term] = 0
-        out[document] = total
+        squared = 0.0
+        for place in range(offsets[d], offsets[d + 1]):
+            squared += (every[ids[place]] * idf[ids[place]]) ** 2
+            every[ids[place]] = 0
+        out[row, 3] = product / np.sqrt(length * squared) if length * squared > 0.0 else 0.0
+        out[row, 4] = share / total if total > 0.0 else 0.0
+        out[row, 5] = missed
+        out[row, 6] = 1.0 / (1.0 + begin) if begin >= 0 else 0.0
+        out[row, 7] = found / shortest if found > 0 else 0.0
+        out[row, 8] = 1.0 if size > 0 and count[size - 1] > 0 else 0.0
 
 
 def matched(
-    rows: tuple[IntArray, IntArray], bag: Bag, tokens: Tokens, idf: FloatArray, inverse: FloatArray | None = None
+    rows: tuple[IntArray, IntArray],
+    bag: Bag,
+    tokens: Tokens,
+    idf: FloatArray,
+    inverse: FloatArray | None = None,
+    full: bool = False,
 ) -> FloatArray:
-    """BM25, idf and count of rows of (query, document)."""
-    out = np.zeros((len(rows[0]), 3))
-    match(*rows, *bag, *tokens, idf, np.ones(len(tokens.offsets) - 1) if inverse is None else inverse, out)
+    """BM25, idf and count of rows of (query, document); if `full` also cosine, share, missed, first, window, last."""
+    out = np.zeros((len(rows[0]), 9 if full else 3))
+    _match(rows, bag, tokens, idf, np.ones(len(tokens.offsets) - 1) if inverse is None else inverse, out)
     return out
 
 
-def placed(rows: tuple[IntArray, IntArray], bag: Bag, tokens: Tokens, idf: FloatArray) -> FloatArray:
-    """Cosine, share, missed, first, window and last of rows of (query, document)."""
-    out, squared = np.zeros((len(rows[0]), 6)), np.zeros(len(tokens.offsets) - 1)
-    squared_lengths(*tokens, idf, squared)
-    closeness(*rows, *bag, *tokens, idf, squared, out)
-    return out
+def near_spellings(wanted: Iterable[int], terms: Sequence[str]) -> dict[int, list[int]]:
+    """For words (by number) the others at a distance of one letter, or of two letters that changed places.
+
+    >>> near_spellings([0], ["bracket", "brackett", "brakcet", "brocket", "racket", "ratchet"])
+    {0: [1, 2, 3, 4]}
+    """
+    long = [i for i, term in enumerate(terms) if len(term) >= _SHORTEST and term.isalpha()]
+    asked = {i for i in wanted if len(terms[i]) >= _SHORTEST and terms[i].isalpha()}
+    shared: dict[str, list[int]] = defaultdict(list)
+    for i in asked:
+        for key in _shorter(terms[i]):
+            shared[key].append(i)
+    found: dict[int, set[int]] = defaultdict(set)
+    for j in long:
+        for i in {i for key in _shorter(terms[j]) if key in shared for i in shared[key]}:
+            if i != j and _near(terms[i], terms[j]):
+                found[i].add(j)
+    return {i: sorted(near) for i, near in sorted(found.items())}
+
+
+def _shorter(word: str) -> set[str]:
+    return {word, *(word[:i] + word[i + 1 :] for i in range(len(word)))}
+
+
+def _near(a: str, b: str) -> bool:
+    if len(a) != len(b):
+        long, short = (a, b) if len(a) > len(b) else (b, a)
+        return short in _shorter(long)
+    other = [i for i in range(len(a)) if a[i] != b[i]]
+    swapped = len(other) == 2 and other[1] == other[0] + 1 and a[other[0]] == b[other[1]] and a[other[1]] == b[other[0]]
+    return len(other) == 1 or swapped
+
+
+def joined(words: Sequence[int], terms: Sequence[str], number: dict[str, int]) -> list[int]:
+    """Words that are two neighbours of a query written as one.
+
+    >>> joined([0, 1], ["deck", "over", "deckover"], {"deck": 0, "over": 1, "deckover": 2})
+    [2]
+    """
+    pairs = (terms[a] + terms[b] for a, b in pairwise(words))
+    return [number[pair] for pair in pairs if pair in number]
+
+
+def split(words: Sequence[int], terms: Sequence[str], number: dict[str, int]) -> list[tuple[int, int]]:
+    """Two words that are one of a query written apart."""
+    found = []
+    for word in dict.fromkeys(terms[i] for i in words):
+        cuts = ((word[:i], word[i:]) for i in range(2, len(word) - 1))
+        found += [(number[a], number[b]) for a, b in cuts if a in number and b in number]
+    return found

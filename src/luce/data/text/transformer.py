@@ -1,10 +1,10 @@
-"""`Text`: texts of queries and documents as features, alone or as a part of a ranker."""
+"""`Text`: texts of queries and documents as features, alone or as a part of a ranker; and those that were logged."""
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,12 +13,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from luce.checks import truth
+from luce.checks import number, one_of, truth, whole
 from luce.data.table import Rows, Table
-from luce.data.text.features import FULL, QUERY, UNION, VIEWS, Settings, Texts, compute, field_names, learn, of_field
-from luce.data.text.statistics import Frequencies
+from luce.data.text.analyzer import Frequencies
+from luce.data.text.features import FULL, QUERY, UNION, VIEWS, Texts, compute, field_names, learn, of_field
 from luce.data.text.tokens import LANGUAGES, VERSION
 from luce.errors import DataError, LuceWarning, SettingError
+from luce.result import Result, Sheet
 from luce.types import IntArray
 
 _FEATURES = ("engine", "full")
@@ -104,16 +105,13 @@ class Text(TransformerMixin, BaseEstimator):
             raise SettingError(f"fields is {list(names)!r}; every field has one name, and {UNION!r} is that of all.")
         if self.query in names:
             raise SettingError(f"{self.query!r} is the query and among the fields; documents need texts of their own.")
-        for name, known in (("language", LANGUAGES), ("features", _FEATURES)):
-            if getattr(self, name) not in known:
-                raise SettingError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}.")
-        if type(self.min_df) is not int or self.min_df < 1:
-            raise SettingError(f"min_df is {self.min_df!r}; it must be a whole number of at least 1.")
+        one_of("language", self.language, LANGUAGES)
+        one_of("features", self.features, _FEATURES)
+        whole("min_df", self.min_df, 1)
         truth("numbers", self.numbers)
-        if not all(isinstance(v, int | float) and math.isfinite(v) for v in (self.k1, self.b)):
-            raise SettingError(f"k1 is {self.k1!r} and b is {self.b!r}; they must be numbers.")
-        if self.k1 < 0 or not 0 <= self.b <= 1:
-            raise SettingError(f"k1 is {self.k1} and b is {self.b}; k1 must be at least 0 and b between 0 and 1.")
+        number("k1", self.k1)
+        if number("b", self.b) > 1:
+            raise SettingError(f"b is {self.b}; it must be a number from 0 to 1.")
 
     @property
     def columns(self) -> list[str]:
@@ -146,8 +144,7 @@ class Text(TransformerMixin, BaseEstimator):
 
     def of_texts(self, query: Texts, columns: Mapping[str, Texts]) -> NDArray[np.float32]:
         """The features of rows whose texts are given."""
-        how = Settings(self.language, self.k1, self.b, self.features == "full", self.numbers)
-        return compute(query, columns, self.frequencies_, how)
+        return compute(self, query, columns)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """The names of the features: field.view_similarity."""
@@ -241,3 +238,57 @@ def _warn_of_script(columns: Mapping[str, Texts]) -> None:
                 LuceWarning,
                 stacklevel=4,
             )
+
+
+@dataclass(frozen=True)
+class TextCheck(Result):
+    """Features as an engine logged them beside those that are computed: one row a feature, the farthest first."""
+
+    rows: list[dict[str, Any]]
+    documents: int
+    worst: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def parted(self) -> list[str]:
+        """The features that differ by more than is allowed."""
+        return [row["feature"] for row in self.rows if row["largest"] > self.worst]
+
+    def sheets(self) -> list[Sheet]:
+        """The table."""
+        columns = {name: [row[name] for row in self.rows] for name in ("feature", "largest", "median", "differ")}
+        return [Sheet(f"Logged against computed, {self.documents:,} documents", columns, 6)]
+
+    @property
+    def lines(self) -> list[str]:
+        """The verdict."""
+        parted = self.parted
+        if not parted:
+            return [f"All {len(self.rows)} features agree to {self.worst:g}."]
+        return [
+            f"{len(parted)} of {len(self.rows)} features differ by more than {self.worst:g}: other analyzers, a corpus "
+            "that grew, or several shards, which count words each for itself."
+        ]
+
+
+def text_check(text: Text, logged: Any, worst: float = 1e-4) -> TextCheck:
+    """Compare the columns of a table that have the names of features with the features of its texts.
+
+    Differences are relative, |logged - computed| / max(1, |computed|); an empty cell did not match and is 0.
+    """
+    table = Table.open(logged)
+    there = [name for name in text.names if name in table.names]
+    if not there:
+        raise table.wrong(f"no column is a feature of the model, such as {text.names[0]}; name them so.")
+    computed = dict(zip(text.names, text.transform(logged).T.astype(np.float64), strict=True))
+    rows = table.read(there)
+    found = []
+    for name in there:
+        given = np.nan_to_num(np.asarray(rows[name].number(), dtype=np.float64))
+        apart = np.abs(given - computed[name]) / np.maximum(1.0, np.abs(computed[name]))
+        differ = int(np.count_nonzero(apart > worst))
+        largest, median = (float(f(apart)) if len(apart) else 0.0 for f in (np.max, np.median))
+        found.append({"feature": name, "largest": largest, "median": median, "differ": differ})
+    absent = len(text.names) - len(there)
+    notes = (f"{absent} features of the model are no columns of the table, and were not compared.",) if absent else ()
+    return TextCheck(sorted(found, key=lambda row: -row["largest"]), len(rows), worst, notes)
