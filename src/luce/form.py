@@ -19,6 +19,7 @@ from luce.data.filling import Filling
 from luce.errors import SettingError
 from luce.numerics.products import Products
 from luce.scorers.forest import Forest
+from luce.scorers.linear import reciprocal
 from luce.scorers.stumps import forest_of_steps
 from luce.types import FloatArray
 
@@ -310,8 +311,7 @@ def _part(scorer: Any) -> Part:
 
 
 def _linear(scorer: Any) -> Part:
-    known = scorer.inverse_sd > 0
-    deviation = np.divide(1.0, scorer.inverse_sd, out=np.zeros_like(scorer.inverse_sd), where=known)
+    deviation = reciprocal(scorer.inverse_sd)
     return Linear(scorer.weights, scorer.intercept, deviation)
 
 

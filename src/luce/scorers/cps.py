@@ -25,6 +25,7 @@ from luce.data.groups import Groups
 from luce.errors import DataError
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
+from luce.scorers.linear import reciprocal
 from luce.scorers.saved import Fitted, array
 from luce.spec import option
 from luce.types import FloatArray, IntArray
@@ -63,7 +64,7 @@ class CPSScorer:
         d = distances(data.X, data.offsets)
         d -= np.repeat(0.5 * (data.sizes - 1.0), data.sizes).astype(np.float32)[:, None]
         spread = np.sqrt(np.square(d, out=d).mean(axis=0, dtype=np.float64))
-        return replace(self, inverse_spread=np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0))
+        return replace(self, inverse_spread=reciprocal(spread))
 
     @property
     def n_parameters(self) -> int:
@@ -80,8 +81,8 @@ class CPSScorer:
 
     def parameters_of(self, fitted: FittedCPS) -> FloatArray:
         """The weights of a fitted scorer on this scorer's scale, for a warm start."""
-        known = self.inverse_spread > 0
-        return np.divide(fitted.theta, self.inverse_spread, out=np.zeros_like(fitted.theta), where=known)
+        result: FloatArray = fitted.theta * reciprocal(self.inverse_spread)
+        return result
 
 
 def _put_before(X: NDArray[np.float32], theta: FloatArray) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from luce.data.filling import KINDS, normalise_within_queries
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
-from luce.scorers.linear import FittedLinear
+from luce.scorers.linear import FittedLinear, reciprocal
 from luce.scorers.saved import Fitted
 from luce.types import FloatArray, IntArray
 
@@ -171,8 +171,7 @@ def unit_rows(X: NDArray[np.float32], offsets: IntArray, normalise: str | None) 
     [[0.6, 0.8], [0.0, 0.0]]
     """
     rows = (X if normalise is None else normalise_within_queries(X, offsets, normalise)).astype(np.float64)
-    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    rows *= np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)[:, None]
+    rows *= reciprocal(np.sqrt(np.einsum("ij,ij->i", rows, rows)))[:, None]
     return rows
 
 

@@ -119,11 +119,10 @@ def _square_alone(loss: NDCGMix) -> bool:
 
 def _moments(bound: LinearScorer, data: Groups, weight: FloatArray) -> FloatArray:
     """The matrix of weighted mean products of standardised features, label and 1, block by block of rows."""
-    scale = bound.scale
 
     def block(_: int, chunk: Chunk) -> FloatArray:
         rows = slice(data.offsets[chunk[0]], data.offsets[chunk[1]])
-        Z = (data.X[rows] - scale.mean) * scale.inverse_sd
+        Z = bound.scale(data.X[rows])
         Z = np.column_stack([Z, data.y[rows], np.ones(len(Z))])
         product: FloatArray = (Z * weight[rows, None]).T @ Z
         return product
