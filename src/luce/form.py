@@ -20,7 +20,6 @@ from luce.errors import SettingError
 from luce.numerics.products import Products
 from luce.scorers.forest import Forest
 from luce.scorers.linear import reciprocal
-from luce.scorers.stumps import forest_of_steps
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
@@ -319,10 +318,6 @@ def _trees(scorer: Any) -> Part:
     return Trees(scorer.forest if scorer.forest.n_trees else Forest.constant(0.0))
 
 
-def _stumps(scorer: Any) -> Part:
-    return Trees(forest_of_steps(scorer))
-
-
 def _second_order(scorer: Any) -> Part:
     return SecondOrder(scorer.products, scorer.weights, scorer.pair_weights)
 
@@ -336,7 +331,7 @@ def _network(scorer: Any) -> Part:
 _PARTS: dict[str, Callable[[Any], Part]] = {
     "linear": _linear,
     "trees": _trees,
-    "stumps": _stumps,
+    "stumps": _trees,
     "second_order": _second_order,
     "mlp": _network,
 }

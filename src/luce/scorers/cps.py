@@ -243,10 +243,14 @@ def _returned(X, gone, first, last, weight, grad):  # type: ignore[no-untyped-de
             grad[m] += w * ((0.5 if row[m] > other[m] else 0.0) + (0.5 if row[m] >= other[m] else 0.0))
 
 
-@part
-def _stage_by_stage(X, theta, k, order):  # type: ignore[no-untyped-def]
-    """Choose k rows one after the other, each of greatest utility; the others follow by theirs after the last stage."""
+@kernel
+def greedy_stages(X, theta, k, scores):  # type: ignore[no-untyped-def]
+    """Scores of one query: k, k - 1, ..., 1 for the rows chosen one after the other, each of greatest utility.
+
+    The others follow by their utility after the last stage, at or below 0.
+    """
     n = len(X)
+    k = min(k, n)
     distance = np.empty(X.shape, dtype=np.float32)
     first_distances(X, distance)
     utility = np.zeros(n)
@@ -259,20 +263,13 @@ def _stage_by_stage(X, theta, k, order):  # type: ignore[no-untyped-def]
         for j in range(n):
             if left[j] and (best < 0 or utility[j] > utility[best]):
                 best = j
-        order[i] = best
+        scores[best] = k - i
         left[best] = False
         _leave(X, theta, best, 0, n, utility)
-    rest = np.flatnonzero(left)
-    order[k:] = rest[np.argsort(-utility[rest], kind="mergesort")]
-    return utility
-
-
-@kernel
-def greedy_stages(X, theta, k, scores):  # type: ignore[no-untyped-def]
-    """Scores of one query: k, k - 1, ..., 1 for the documents chosen, the others by utility at or below 0."""
-    n = len(X)
-    k = min(k, n)
-    order = np.empty(n, dtype=np.int64)
-    utility = _stage_by_stage(X, theta, k, order)
-    for i in range(n):
-        scores[order[i]] = k - i if i < k else utility[order[i]] - utility[order[k]]
+    highest = -np.inf
+    for j in range(n):
+        if left[j]:
+            highest = max(highest, utility[j])
+    for j in range(n):
+        if left[j]:
+            scores[j] = utility[j] - highest

@@ -86,9 +86,7 @@ class Scorer(ABC):
     def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of a block of whole queries."""
         with of_user(f"scores of the scorer {self.name!r}"):
-            found = np.asarray(
-                self.scores(parameters.copy(), self.scale(X), *self._queries(offsets)), dtype=np.float64
-            )
+            found = np.asarray(self.scores(parameters.copy(), self.scale(X), *self._queries(offsets)), dtype=np.float64)
         return self._checked("scores", found, (len(X),))
 
     def backward(

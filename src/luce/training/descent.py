@@ -21,8 +21,6 @@ from luce.types import FloatArray
 
 POWERS = {"constant": 0.0, "sqrt": 0.5, "inverse": 1.0}
 """By which power of its number a step falls, by schedule."""
-INSIDE = ("projection", "shrinking")
-"""How a step that would leave the set stays in it: at the nearest point, or by halving it until it is allowed."""
 
 _SHARE = 0.1
 """Length of a typical first step beside that of the parameters."""

@@ -23,9 +23,9 @@ from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.numerics.threads import n_threads
 from luce.scorers.forest import Forest, forest_of
 from luce.scorers.linear import FittedLinear, Standardisation, reciprocal, standardise
+from luce.scorers.list_functions import GradientTrees, SingleFeature
 from luce.scorers.stumps import FittedStumps
 from luce.scorers.trees import FittedTrees, TreesScorer
-from luce.scorers.weak_learners import GradientTrees, SingleFeature
 from luce.types import FittedScorer, FloatArray
 
 MISSING = 255
