@@ -1,4 +1,4 @@
-"""Products of a float32 feature matrix with float64 vectors.
+"""Products of a float32 feature matrix with float64 vectors, and moments of its columns.
 
 Features are read as they are and every sum is float64: half the memory of a float64 matrix at its precision. These
 kernels are bound by memory, so the wider arithmetic is free; and they need no threads of BLAS to fight with ours.
@@ -32,6 +32,17 @@ def accumulate_rows(X, factors, out):  # type: ignore[no-untyped-def]
         factor = factors[i]
         for j in range(columns):
             out[j] += factor * X[i, j]
+
+
+@kernel(reorder=True)
+def column_sums(X, shift, sums, squares):  # type: ignore[no-untyped-def]
+    """Add the sums of `X - shift` and of its square to `sums` and `squares`, column by column."""
+    rows, columns = X.shape
+    for i in range(rows):
+        for j in range(columns):
+            value = X[i, j] - shift[j]
+            sums[j] += value
+            squares[j] += value * value
 
 
 @part

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from luce.data.blocks import Blocks, cut_blocks
 from luce.data.groups import Groups
 from luce.errors import DataError
-from luce.numerics.rows import accumulate_rows, score_rows
+from luce.numerics.rows import accumulate_rows, column_sums, score_rows
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.saved import Fitted, array
 from luce.spec import Spec
@@ -71,9 +71,9 @@ def _first_row(X: NDArray[np.float32], y: FloatArray) -> FloatArray:
 
 
 def _column_moments(X: NDArray[np.float32], y: FloatArray, shift: FloatArray) -> FloatArray:
-    with np.errstate(invalid="ignore", over="ignore"):  # said by the caller
-        moved = X - shift
-        return np.stack([moved.sum(axis=0), np.einsum("ij,ij->j", moved, moved)])
+    total = np.zeros((2, len(shift)))
+    column_sums(X, shift, total[0], total[1])
+    return total
 
 
 def _standardisation(parts: Iterable[FloatArray], shift: FloatArray, rows: int) -> Standardisation:

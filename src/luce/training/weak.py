@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.numerics.compiled import kernel
-from luce.numerics.rows import accumulate_rows
+from luce.numerics.rows import accumulate_rows, column_sums
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.numerics.threads import n_threads
 from luce.scorers.forest import Forest, forest_of
@@ -50,7 +50,8 @@ class FeatureSum:
         if scorer.standardise:
             squares: FloatArray = data.n_rows * (moments.inverse_sd > 0).astype(np.float64)
         else:
-            squares = np.einsum("ij,ij->j", data.X, data.X, dtype=np.float64)
+            squares = np.zeros(n)
+            column_sums(data.X, np.zeros(n), np.zeros(n), squares)
         self.per_length = reciprocal(np.sqrt(squares))
         self.constant = 1.0 / np.sqrt(data.n_rows) if scorer.constant else 0.0
         self.chunks = chunk_queries(data.offsets, max(64, (4 << 20) // (4 * n)))
