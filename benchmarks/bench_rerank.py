@@ -7,8 +7,8 @@ from harness import Line, best_of, exponent
 
 import luce
 from luce.data.simulate import simulate_duplicates
-from luce.scorers.greedy import FittedGreedy
 from luce.scorers.kernel_sums import kernel_sums
+from luce.scorers.rerankers import FittedGreedy
 
 QUERIES, LENGTH, FEATURES = 471, 20, 46
 

@@ -19,7 +19,7 @@ from luce.data.filling import Filling
 from luce.errors import SettingError
 from luce.numerics.products import Products
 from luce.scorers.forest import Forest
-from luce.scorers.stumps import forest_of_steps
+from luce.scorers.linear import reciprocal
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
@@ -310,17 +310,12 @@ def _part(scorer: Any) -> Part:
 
 
 def _linear(scorer: Any) -> Part:
-    known = scorer.inverse_sd > 0
-    deviation = np.divide(1.0, scorer.inverse_sd, out=np.zeros_like(scorer.inverse_sd), where=known)
+    deviation = reciprocal(scorer.inverse_sd)
     return Linear(scorer.weights, scorer.intercept, deviation)
 
 
 def _trees(scorer: Any) -> Part:
     return Trees(scorer.forest if scorer.forest.n_trees else Forest.constant(0.0))
-
-
-def _stumps(scorer: Any) -> Part:
-    return Trees(forest_of_steps(scorer))
 
 
 def _second_order(scorer: Any) -> Part:
@@ -336,7 +331,7 @@ def _network(scorer: Any) -> Part:
 _PARTS: dict[str, Callable[[Any], Part]] = {
     "linear": _linear,
     "trees": _trees,
-    "stumps": _stumps,
+    "stumps": _trees,
     "second_order": _second_order,
     "mlp": _network,
 }

@@ -22,7 +22,7 @@ from luce.export.tree_nodes import above, at_most, missing_goes_left, missing_is
 from luce.form import Column, Form, Layer, Linear, Network, Term, Trees, form_of, merged
 from luce.ranker.parts import inner
 from luce.scorers.forest import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, Forest
-from luce.scorers.stumps import FittedStumps, forest_of_steps
+from luce.scorers.stumps import FittedStumps
 
 DATA = simulate(queries=40, features=5, seed=3)
 
@@ -128,7 +128,7 @@ def test_trees_that_never_saw_a_gap_take_it_for_zero(trees, target):
 @pytest.mark.parametrize("kind", [0, MISSING_NAN, MISSING_NAN | DEFAULT_LEFT])
 def test_a_gap_goes_where_the_tree_itself_sends_it(threshold, kind):
     """One split, below, at and above the zero that a gap is taken for where a node has no way for gaps."""
-    stump = forest_of_steps(FittedStumps.of([0], [threshold], [1.0], [1.0], 1))
+    stump = FittedStumps.of([0], [threshold], [1.0], [1.0], 1).forest
     stump = replace(stump, kind=np.array([kind], np.uint8))
     goes_left = stump.score(np.array([[np.nan]], np.float32))[0] == 0.0
     assert missing_goes_left(stump).tolist() == [goes_left]
@@ -362,12 +362,12 @@ def test_steps_become_one_balanced_tree_a_feature():
     rng = np.random.default_rng(0)
     n = 200
     stumps = FittedStumps.of(rng.integers(0, 3, n), rng.random(n).round(2), rng.normal(size=n), rng.normal(size=n), 3)
-    forest = Forest.from_arrays(forest_of_steps(stumps).arrays(), 3)
+    forest = Forest.from_arrays(stumps.forest.arrays(), 3)
     X = rng.random((500, 3)).round(2).astype(np.float32)
     X[rng.random(X.shape) < 0.1] = np.nan
     np.testing.assert_allclose(forest.score(X), stumps.score(X, np.array([0, 500])), atol=1e-12)
     assert forest.n_trees == 3
-    assert forest_of_steps(FittedStumps.of([], [], [], [], 3)).score(X[:2]).tolist() == [0, 0]
+    assert FittedStumps.of([], [], [], [], 3).forest.score(X[:2]).tolist() == [0, 0]
 
 
 def test_a_check_on_rows_that_the_model_does_not_take(linear):

@@ -13,8 +13,14 @@ from scipy.stats import multivariate_normal
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, ModelFormatError, SettingError
-from luce.scorers.ccrf import FittedCCRF, cosine_mean, dense_mean, similarities
-from luce.scorers.latent import FittedLatent, position_weight
+from luce.scorers.rerankers import (
+    FittedCCRF,
+    FittedLatent,
+    cosine_mean,
+    dense_mean,
+    position_weight,
+    similarities,
+)
 from luce.training.rerankers import Latent, LatentObjective, make_field
 
 
@@ -136,7 +142,7 @@ def test_beta_is_found():
 def test_field_errors(data):
     with pytest.raises(SettingError, match="form is 'x'"):
         luce.Ranker(trainer="ccrf", trainer__form="x").fit(data)
-    with pytest.raises(DataError, match="'link' is needed; the data have parent"):
+    with pytest.raises(DataError, match="needs the relation 'link'; the data have parent"):
         luce.Ranker(trainer="ccrf", trainer__relation="link").fit(data)
     negative = luce.from_arrays(np.eye(2), [0, 1], relations={"r": -np.ones((2, 2))})
     with pytest.raises(DataError, match="query '0' has values below 0"):

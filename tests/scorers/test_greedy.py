@@ -12,7 +12,7 @@ import luce
 from luce.data.simulate import simulate_duplicates
 from luce.errors import DataError, LuceWarning, ModelFormatError, SettingError
 from luce.ranker.parts import inner
-from luce.scorers.greedy import FittedGreedy, Placing
+from luce.scorers.rerankers import FittedGreedy, Placing
 from luce.training.rerankers import Choices, ideal_choices
 
 METRIC = "alpha_ndcg@10"

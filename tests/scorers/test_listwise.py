@@ -320,7 +320,7 @@ def test_bad_kernels(data, base):
         kernel_sums(data, ["relation:parent"])
     for kernels in ("cosin", "relation:", [3], []):
         with pytest.raises(SettingError, match=r"kernel .* is not known; a kernel is|No kernel was named"):
-            check_kernels(kernels)
+            check_kernels("kernels", kernels)
 
 
 def test_no_probabilities(data, base):

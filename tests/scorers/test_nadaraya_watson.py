@@ -112,10 +112,10 @@ def test_far_from_everything_the_nearest_reference_counts():
 
 def test_references_are_drawn(data):
     bound = luce.scorers.get("nadaraya_watson", references=20).bind(data)
-    assert len(bound.references.y) == 20
-    assert (np.diff(bound.references.row) > 0).all()
+    assert len(bound.documents.y) == 20
+    assert (np.diff(bound.documents.row) > 0).all()
     again = luce.scorers.get("nadaraya_watson", references=20).bind(data)
-    np.testing.assert_array_equal(again.references.row, bound.references.row)
+    np.testing.assert_array_equal(again.documents.row, bound.documents.row)
 
 
 def test_bad_settings_and_files_are_refused(data):
@@ -130,7 +130,7 @@ def test_bad_settings_and_files_are_refused(data):
     X, y = np.zeros((3, 2), dtype=np.float32), np.arange(3.0)
     with pytest.raises(ModelFormatError, match="negative"):
         FittedNadarayaWatson.from_state({}, {"a": np.array([1.0, -1.0]), "references": X, "grades": y})
-    with pytest.raises(ModelFormatError, match="no precision"):
+    with pytest.raises(ModelFormatError, match="precision is"):
         FittedNadarayaWatson.from_state({"precision": "half"}, {"a": np.ones(2), "references": X, "grades": y})
     with pytest.raises(ModelFormatError, match="shape 3 as 'grades'"):
         FittedNadarayaWatson.from_state({}, {"a": np.ones(2), "references": X, "grades": y[:2]})

@@ -32,8 +32,8 @@ from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.grades_and_statements import BothTargets, says_something
 from luce.metrics.catalog import Metric
 from luce.metrics.evaluate import evaluate_rows
-from luce.scorers.blend import FittedBlend
 from luce.scorers.linear import FittedLinear
+from luce.scorers.trees import FittedBlend
 from luce.spec import Range, option
 from luce.training.held_out import USUAL
 from luce.training.run import History
@@ -320,7 +320,7 @@ class _Work:
         ]
         forest, linear = summed(*zip(*turns, strict=True))
         share = float(min(1.0, weights[[MEMBERS[member].linear for member in members]].sum()))
-        return FittedBlend(forest, linear, None if linear is None else self.filling, self.data.n_features, share)
+        return FittedBlend(forest, None if linear is None else self.filling, self.data.n_features, share, linear)
 
     def _say(self) -> None:
         """What a user should know of it, as warnings."""

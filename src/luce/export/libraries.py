@@ -15,8 +15,8 @@ from luce.export.request import Request, Written, filled_outside, refuse
 from luce.export.search_engines import tree_list
 from luce.export.tree_nodes import above, check_plain, missing_goes_left
 from luce.form import Form, Linear, Trees
+from luce.scorers.boosters import lightgbm_text
 from luce.scorers.forest import Forest
-from luce.scorers.forest_text import lightgbm_text
 
 _ALLOWED = re.compile(r'[^\s",:\[\]{}]*')
 

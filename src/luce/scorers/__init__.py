@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 registry = Registry(
     "scorer",
     {
-        "gradient_trees": "luce.scorers.weak_learners:GradientTrees",
+        "gradient_trees": "luce.scorers.list_functions:GradientTrees",
         "linear": "luce.scorers.linear:LinearScorer",
         "list_functions": "luce.scorers.list_functions:ListFunctions",
-        "list_terms": "luce.scorers.list_terms:ListTerms",
+        "list_terms": "luce.scorers.symmetric_sums:ListTerms",
         "listwise": "luce.scorers.listwise:ListwiseScorer",
         "mlp": "luce.scorers.mlp:MLPScorer",
         "nadaraya_watson": "luce.scorers.nadaraya_watson:NadarayaWatsonScorer",
         "second_order": "luce.scorers.second_order:SecondOrderScorer",
-        "single_feature": "luce.scorers.weak_learners:SingleFeature",
-        "single_stump": "luce.scorers.weak_learners:SingleStump",
+        "single_feature": "luce.scorers.list_functions:SingleFeature",
+        "single_stump": "luce.scorers.list_functions:SingleStump",
         "trees": "luce.scorers.trees:TreesScorer",
     },
     "luce.scorers",
@@ -47,11 +47,11 @@ registry = Registry(
 register = registry.register
 
 _FITTED = {
-    "blend": "blend:FittedBlend",
-    "ccrf": "ccrf:FittedCCRF",
+    "blend": "trees:FittedBlend",
+    "ccrf": "rerankers:FittedCCRF",
     "cps": "cps:FittedCPS",
-    "greedy": "greedy:FittedGreedy",
-    "latent": "latent:FittedLatent",
+    "greedy": "rerankers:FittedGreedy",
+    "latent": "rerankers:FittedLatent",
     "linear": "linear:FittedLinear",
     "list_functions": "list_functions:FittedListFunctions",
     "listwise": "listwise:FittedListwise",

@@ -1,4 +1,4 @@
-"""Trees of LightGBM and XGBoost, in memory or in their files, as a fitted scorer `trees`.
+"""Trees of LightGBM and XGBoost, in memory or in their files, as a fitted scorer `trees`, and trees for LightGBM.
 
 Texts and JSON are read here and not by the libraries, whose readers abort or crash on damaged ones; what they hold is
 checked as the trees of a model file are.
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from luce.errors import MissingExtraError, ModelFormatError, SettingError
-from luce.scorers.forest import DEFAULT_LEFT, MISSING_NAN, Forest, forest_of_text
+from luce.scorers.forest import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, Forest, forest_of_text
 from luce.scorers.trees import FittedTrees
 from luce.storage import restoring
 
@@ -192,15 +193,64 @@ def _tree(tree: Mapping[str, Any]) -> Forest:
     place = {n: i for i, n in enumerate(inner)} | {n: -i - 1 for i, n in enumerate(leaves)}
     below = np.nextafter(np.array([conditions[n] for n in inner], np.float32), np.float32(-np.inf))
     asked = [MISSING_NAN | (DEFAULT_LEFT if tree["default_left"][n] else 0) for n in inner]
-    return replace(
-        Forest.empty(),
-        nodes=np.array([0, len(inner)]),
-        leaves=np.array([0, len(leaves)]),
-        feature=np.array([tree["split_indices"][n] for n in inner], np.int32),
+    return Forest.tree(
+        leaves=[0, len(leaves)],
+        feature=[tree["split_indices"][n] for n in inner],
         threshold=np.nan_to_num(below.astype(np.float64)),
-        left=np.array([place[left[n]] for n in inner], np.int32),
-        right=np.array([place[right[n]] for n in inner], np.int32),
-        kind=np.array(asked, np.uint8),
-        gain=np.array([tree["loss_changes"][n] for n in inner], np.float64),
-        value=np.array([conditions[n] for n in leaves], np.float32).astype(np.float64),
+        left=[place[left[n]] for n in inner],
+        right=[place[right[n]] for n in inner],
+        kind=asked,
+        gain=[tree["loss_changes"][n] for n in inner],
+        value=np.array([conditions[n] for n in leaves], np.float32),
     )
+
+
+def lightgbm_text(forest: Forest, names: Sequence[str]) -> str:
+    """A model file for `lightgbm.Booster(model_file=...)`."""
+    head = {
+        "version": "v4",
+        "num_class": 1,
+        "num_tree_per_iteration": 1,
+        "label_index": 0,
+        "max_feature_idx": len(names) - 1,
+        "objective": "custom",
+        "feature_names": " ".join(names),
+        "feature_infos": " ".join(["[-inf:inf]"] * len(names)),
+    }
+    lines = ["tree", *(f"{key}={value}" for key, value in head.items()), ""]
+    for tree in range(forest.n_trees):
+        lines += [f"Tree={tree}", *_tree_text(forest, tree), "", ""]
+    lines += ["end of trees", "", "parameters:", "end of parameters", "", "pandas_categorical:null", ""]
+    return "\n".join(lines)
+
+
+def _tree_text(forest: Forest, tree: int) -> list[str]:
+    nodes = slice(int(forest.nodes[tree]), int(forest.nodes[tree + 1]))
+    own = slice(int(forest.leaves[tree]), int(forest.leaves[tree + 1]))
+    kind, threshold = forest.kind[nodes], forest.threshold[nodes].copy()
+    categorical = np.flatnonzero(kind & CATEGORICAL)
+    sets = threshold[categorical].astype(np.int64)
+    threshold[categorical] = np.arange(len(categorical))  # a set of its own for every node of this tree
+    fields: dict[str, Any] = {"num_leaves": own.stop - own.start, "num_cat": len(categorical)}
+    if len(kind):
+        bits = [forest.bits[forest.sets[s] : forest.sets[s + 1]] for s in sets]
+        fields |= {
+            "split_feature": _joined(forest.feature[nodes]),
+            "split_gain": _joined(forest.gain[nodes]),
+            "threshold": _joined(threshold),
+            "decision_type": _joined(kind),
+            "left_child": _joined(forest.left[nodes]),
+            "right_child": _joined(forest.right[nodes]),
+        }
+        if bits:
+            fields["cat_boundaries"] = _joined(np.cumsum([0, *map(len, bits)]))
+            fields["cat_threshold"] = _joined(np.concatenate(bits))
+        if len(forest.count):
+            fields["leaf_count"] = _joined(forest.count[own])
+            fields["internal_count"] = " ".join(map(repr, forest.node_counts(tree)))
+    fields |= {"leaf_value": _joined(forest.value[own]), "is_linear": 0, "shrinkage": 1}
+    return [f"{key}={value}" for key, value in fields.items()]
+
+
+def _joined(values: NDArray[Any]) -> Any:
+    return " ".join(map(repr, values.tolist()))

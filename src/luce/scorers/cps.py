@@ -25,6 +25,7 @@ from luce.data.groups import Groups
 from luce.errors import DataError
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
+from luce.scorers.linear import reciprocal
 from luce.scorers.saved import Fitted, array
 from luce.spec import option
 from luce.types import FloatArray, IntArray
@@ -63,7 +64,7 @@ class CPSScorer:
         d = distances(data.X, data.offsets)
         d -= np.repeat(0.5 * (data.sizes - 1.0), data.sizes).astype(np.float32)[:, None]
         spread = np.sqrt(np.square(d, out=d).mean(axis=0, dtype=np.float64))
-        return replace(self, inverse_spread=np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0))
+        return replace(self, inverse_spread=reciprocal(spread))
 
     @property
     def n_parameters(self) -> int:
@@ -80,8 +81,8 @@ class CPSScorer:
 
     def parameters_of(self, fitted: FittedCPS) -> FloatArray:
         """The weights of a fitted scorer on this scorer's scale, for a warm start."""
-        known = self.inverse_spread > 0
-        return np.divide(fitted.theta, self.inverse_spread, out=np.zeros_like(fitted.theta), where=known)
+        result: FloatArray = fitted.theta * reciprocal(self.inverse_spread)
+        return result
 
 
 def _put_before(X: NDArray[np.float32], theta: FloatArray) -> NDArray[np.float64]:
@@ -242,10 +243,14 @@ def _returned(X, gone, first, last, weight, grad):  # type: ignore[no-untyped-de
             grad[m] += w * ((0.5 if row[m] > other[m] else 0.0) + (0.5 if row[m] >= other[m] else 0.0))
 
 
-@part
-def _stage_by_stage(X, theta, k, order):  # type: ignore[no-untyped-def]
-    """Choose k rows one after the other, each of greatest utility; the others follow by theirs after the last stage."""
+@kernel
+def greedy_stages(X, theta, k, scores):  # type: ignore[no-untyped-def]
+    """Scores of one query: k, k - 1, ..., 1 for the rows chosen one after the other, each of greatest utility.
+
+    The others follow by their utility after the last stage, at or below 0.
+    """
     n = len(X)
+    k = min(k, n)
     distance = np.empty(X.shape, dtype=np.float32)
     first_distances(X, distance)
     utility = np.zeros(n)
@@ -258,20 +263,13 @@ def _stage_by_stage(X, theta, k, order):  # type: ignore[no-untyped-def]
         for j in range(n):
             if left[j] and (best < 0 or utility[j] > utility[best]):
                 best = j
-        order[i] = best
+        scores[best] = k - i
         left[best] = False
         _leave(X, theta, best, 0, n, utility)
-    rest = np.flatnonzero(left)
-    order[k:] = rest[np.argsort(-utility[rest], kind="mergesort")]
-    return utility
-
-
-@kernel
-def greedy_stages(X, theta, k, scores):  # type: ignore[no-untyped-def]
-    """Scores of one query: k, k - 1, ..., 1 for the documents chosen, the others by utility at or below 0."""
-    n = len(X)
-    k = min(k, n)
-    order = np.empty(n, dtype=np.int64)
-    utility = _stage_by_stage(X, theta, k, order)
-    for i in range(n):
-        scores[order[i]] = k - i if i < k else utility[order[i]] - utility[order[k]]
+    highest = -np.inf
+    for j in range(n):
+        if left[j]:
+            highest = max(highest, utility[j])
+    for j in range(n):
+        if left[j]:
+            scores[j] = utility[j] - highest

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from luce.errors import ModelFormatError, SettingError
 from luce.numerics.compiled import kernel, part
@@ -68,9 +68,15 @@ class Forest:
     @classmethod
     def constant(cls, value: float) -> Forest:
         """One tree of one leaf."""
-        ends = {"nodes": np.zeros(2, np.int64), "leaves": np.array([0, 1])}
-        leaf = {**ends, "value": np.array([value]), "count": np.ones(1, np.int64)}
-        return replace(cls.empty(), **leaf)
+        return cls.tree(value=[value], count=[1])
+
+    @classmethod
+    def tree(cls, **parts: ArrayLike) -> Forest:
+        """One tree of these arrays; what is not given of its nodes is 0, and it has no category sets."""
+        n = np.size(parts.get("left", ()))
+        given = {"nodes": [0, n], "leaves": [0, n + 1], "kind": np.zeros(n), "gain": np.zeros(n), **parts}
+        arrays = {name: np.asarray(given[name], dtype) for name, dtype in _DTYPES.items() if name in given}
+        return replace(cls.empty(), **arrays)
 
     @property
     def n_trees(self) -> int:
@@ -295,22 +301,19 @@ def _tree(fields: dict[str, str]) -> Forest:
     def vector(name: str, dtype: Any) -> NDArray[Any]:
         return np.array(fields.get(name, "").split(), dtype=dtype)
 
-    kind = vector("decision_type", np.uint8)
-    n_nodes = len(kind)
-    return Forest(
-        nodes=np.array([0, n_nodes]),
-        leaves=np.array([0, n_nodes + 1]),
+    left = vector("left_child", np.int32)
+    return Forest.tree(
         feature=vector("split_feature", np.int32),
         # A split of what is missing from all else has an infinite threshold; arrays hold finite numbers only.
         threshold=np.nan_to_num(vector("threshold", np.float64)),
-        left=vector("left_child", np.int32),
+        left=left,
         right=vector("right_child", np.int32),
-        kind=kind,
+        kind=vector("decision_type", np.uint8),
         gain=vector("split_gain", np.float64),
         value=vector("leaf_value", np.float64),
-        sets=vector("cat_boundaries", np.int64) if "cat_boundaries" in fields else np.zeros(1, np.int64),
+        sets=vector("cat_boundaries", np.int64) if "cat_boundaries" in fields else [0],
         bits=vector("cat_threshold", np.uint32),
-        count=_counts(vector("leaf_count", np.int64), n_nodes + 1),
+        count=_counts(vector("leaf_count", np.int64), len(left) + 1),
     )
 
 

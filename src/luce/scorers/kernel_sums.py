@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.data.filling import KINDS, normalise_within_queries
+from luce.data.filling import normalise_within_queries
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
-from luce.scorers.linear import FittedLinear
+from luce.scorers.linear import FittedLinear, reciprocal
 from luce.scorers.saved import Fitted
 from luce.types import FloatArray, IntArray
 
@@ -101,12 +101,12 @@ Kernel = str | LearnedKernel | Callable[[FloatArray], FloatArray]
 """`cosine`, `gaussian`, `relation:NAME`, `relation:NAME:in`, a function from the rows of a query to the matrix of its
 pairs, or one with parameters that are learned."""
 NAMES = ("cosine", "gaussian")
+Normalisation = Literal["minmax", "zscore"] | None
+"""How features are put on one scale within queries before a kernel sees them."""
 
 
-def check_kernels(kernels: Any) -> tuple[Kernel, ...] | None:
-    """Kernels as a tuple; a text may list several with commas. None stands for the default."""
-    if kernels is None:
-        return None
+def check_kernels(name: str, kernels: Any) -> tuple[Kernel, ...]:
+    """Kernels as a tuple; a text may list several with commas."""
     alone = callable(kernels) or isinstance(kernels, LearnedKernel)
     listed = kernels.split(",") if isinstance(kernels, str) else [kernels] if alone else list(kernels)
     found = tuple(kernel.strip() if isinstance(kernel, str) else kernel for kernel in listed)
@@ -119,7 +119,7 @@ def check_kernels(kernels: Any) -> tuple[Kernel, ...] | None:
                 "function."
             )
     if not found:
-        raise SettingError("No kernel was named; name at least one, such as 'cosine'.")
+        raise SettingError(f"No kernel was named in {name}; name at least one, such as 'cosine'.")
     return found
 
 
@@ -157,11 +157,10 @@ def learned_kernels(kernels: Sequence[Kernel]) -> list[LearnedKernel | None]:
     return [kernel if isinstance(kernel, LearnedKernel) else None for kernel in found]
 
 
-def check_normalisation(kind: str | None) -> str | None:
-    """How features are put on one scale within queries before a kernel sees them."""
-    if kind is not None and kind not in KINDS:
-        raise SettingError(f"normalise is {kind!r}; it must be None, 'minmax' or 'zscore'.")
-    return kind
+def refuse_missing(data: Groups) -> None:
+    """NaN among the features has no cosine."""
+    if not np.isfinite(data.X.sum(dtype=np.float64)) and np.isnan(data.X).any():
+        raise DataError("The features have NaN, which kernels cannot compare; fill them in first.")
 
 
 def unit_rows(X: NDArray[np.float32], offsets: IntArray, normalise: str | None) -> FloatArray:
@@ -171,8 +170,7 @@ def unit_rows(X: NDArray[np.float32], offsets: IntArray, normalise: str | None) 
     [[0.6, 0.8], [0.0, 0.0]]
     """
     rows = (X if normalise is None else normalise_within_queries(X, offsets, normalise)).astype(np.float64)
-    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    rows *= np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)[:, None]
+    rows *= reciprocal(np.sqrt(np.einsum("ij,ij->i", rows, rows)))[:, None]
     return rows
 
 
@@ -232,47 +230,51 @@ def kernel_sums(
         shapes = np.array([value for kernel in learned if kernel is not None for value in kernel.start])
     columns, at = [], 0
     for kernel, own in zip(kernels, learned, strict=True):
-        if own is None:
-            columns.append(_column(data, kernel, normalise))
-            continue
-        columns.append(learned_sums(data, own, normalise, shapes[at : at + len(own.start)])[0])
-        at += len(own.start)
-    for kernel, column in zip(kernels, columns, strict=True):
-        _check(data, kernel, column)
+        width = 0 if own is None else len(own.start)
+        if own is None and isinstance(kernel, str):
+            columns.append(_cosine(data, normalise) if kernel == "cosine" else _related(data, kernel))
+        else:
+            columns.append(pair_sums(data, own or kernel, normalise, shapes[at : at + width])[0])
+        _check(data, kernel, columns[-1])
+        at += width
     return np.column_stack(columns)
 
 
-def learned_sums(
-    data: Groups, kernel: LearnedKernel, normalise: str | None, shape: FloatArray
+def pair_sums(
+    data: Groups, kernel: Any, normalise: str | None, shape: FloatArray
 ) -> tuple[FloatArray, NDArray[np.float64]]:
-    """Sums of a kernel at these values of its parameters, and their derivatives, a column a parameter."""
+    """Sums of a function of pairs at these values of its parameters, and their derivatives, a column a parameter."""
     X = data.X if normalise is None else normalise_within_queries(data.X, data.offsets, normalise)
-    sums, slopes = np.empty(data.n_rows), np.empty((data.n_rows, len(shape)))
-    for a, b in pairwise(data.offsets.tolist()):
-        pairs, derivatives = kernel.at(X[a:b].astype(np.float64), shape)
-        sums[a:b] = pairs.sum(axis=1) - np.diagonal(pairs)
-        slopes[a:b] = (derivatives.sum(axis=2) - np.diagonal(derivatives, axis1=1, axis2=2)).T
+    sums, slopes = np.empty(data.n_rows), np.zeros((data.n_rows, len(shape)))
+    for q, (a, b) in enumerate(pairwise(data.offsets.tolist())):
+        rows = X[a:b].astype(np.float64)
+        if isinstance(kernel, LearnedKernel):
+            pairs, derivatives = kernel.at(rows, shape)
+            slopes[a:b] = (derivatives.sum(axis=2) - np.diagonal(derivatives, axis1=1, axis2=2)).T
+        else:
+            pairs = np.asarray(kernel(rows), dtype=np.float64)
+        if pairs.shape != (b - a, b - a):
+            raise DataError(
+                f"The kernel {kernel_name(kernel)!r} gives shape {pairs.shape} for query {str(data.query_ids[q])!r}; "
+                f"its {b - a} documents need a matrix of all pairs."
+            )
+        sums[a:b] = pairs.sum(axis=1) - np.diag(pairs)
     return sums, slopes
 
 
-def relation_of(data: Groups, name: str, kernel: str) -> Any:
-    """The relation that a kernel needs."""
+def relation_of(data: Groups, name: str) -> Any:
+    """A relation that is needed."""
     if name not in data.relations:
         known = ", ".join(data.relations) or "none"
-        raise DataError(f"The kernel {kernel!r} needs the relation {name!r}; the data have {known}: add it to them.")
+        raise DataError(f"The model needs the relation {name!r}; the data have {known}: add it to them.")
     return data.relations[name]
 
 
-def _column(data: Groups, kernel: Kernel, normalise: str | None) -> FloatArray:
-    if not isinstance(kernel, str):
-        assert not isinstance(kernel, LearnedKernel)
-        return _own(data, kernel, normalise)
-    if kernel == "cosine":
-        return _cosine(data, normalise)
+def _related(data: Groups, kernel: str) -> FloatArray:
     name, inwards = kernel.removeprefix(_RELATION), False
     if name not in data.relations and name.endswith(":in"):
         name, inwards = name.removesuffix(":in"), True
-    matrix = relation_of(data, name, kernel)
+    matrix = relation_of(data, name)
     sums = np.asarray(matrix.sum(axis=0 if inwards else 1), dtype=np.float64).ravel()
     result: FloatArray = sums - matrix.diagonal()
     return result
@@ -290,20 +292,6 @@ def _cosine(data: Groups, normalise: str | None) -> FloatArray:
 
     map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS))
     return sums
-
-
-def _own(data: Groups, kernel: Callable[[FloatArray], FloatArray], normalise: str | None) -> FloatArray:
-    X = data.X if normalise is None else normalise_within_queries(data.X, data.offsets, normalise)
-    parts = []
-    for q, (a, b) in enumerate(pairwise(data.offsets.tolist())):
-        pairs = np.asarray(kernel(X[a:b].astype(np.float64)), dtype=np.float64)
-        if pairs.shape != (b - a, b - a):
-            raise DataError(
-                f"The kernel {kernel_name(kernel)!r} gives shape {pairs.shape} for query {str(data.query_ids[q])!r}; "
-                f"its {b - a} documents need a matrix of all pairs."
-            )
-        parts.append(pairs.sum(axis=1) - np.diag(pairs))
-    return np.concatenate(parts)
 
 
 def _check(data: Groups, kernel: Kernel, column: FloatArray) -> None:
@@ -324,26 +312,3 @@ def centred(sums: NDArray[np.float64], offsets: IntArray) -> NDArray[np.float64]
     means = np.add.reduceat(sums, offsets[:-1]) / np.diff(offsets)[:, None]
     result: NDArray[np.float64] = sums - means[query_index(offsets)]
     return result
-
-
-def best_left(utility: FloatArray, left: NDArray[np.bool_], offsets: IntArray) -> IntArray:
-    """The row of the greatest utility among those left, for every query that has one; the first of equals."""
-    query = query_index(offsets)
-    value = np.where(left, utility, -np.inf)
-    top = np.maximum.reduceat(value, offsets[:-1])
-    rows = np.flatnonzero(left & (value == top[query]))
-    return rows[np.unique(query[rows], return_index=True)[1]]
-
-
-def places_of_rest(utility: FloatArray, left: NDArray[np.bool_], offsets: IntArray) -> tuple[IntArray, IntArray]:
-    """The rows that are left, and their places after those that are not, by falling utility.
-
-    >>> rows, places = places_of_rest(np.array([1.0, 5, 2]), np.array([True, False, True]), np.array([0, 3]))
-    >>> rows.tolist(), places.tolist()
-    ([2, 0], [1, 2])
-    """
-    query, rest = query_index(offsets), np.flatnonzero(left)
-    rows = rest[np.lexsort((-utility[rest], query[rest]))]
-    starts = np.searchsorted(query[rows], np.arange(len(offsets) - 1))
-    before = np.bincount(query[~left], minlength=len(offsets) - 1)
-    return rows, (before - starts)[query[rows]] + np.arange(len(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +27,24 @@ class Standardisation:
     mean: FloatArray
     inverse_sd: FloatArray
 
+    @property
+    def sd(self) -> FloatArray:
+        """Standard deviations, 0 where a feature is constant."""
+        return reciprocal(self.inverse_sd)
 
-_FEW = 1 << 20
-"""Values of all features up to which moments are taken by NumPy, in a few milliseconds and without compiling."""
+    def __call__(self, X: NDArray[np.float32]) -> FloatArray:
+        """Standardised rows."""
+        result: FloatArray = (X - self.mean) * self.inverse_sd
+        return result
+
+
+def reciprocal(values: FloatArray, least: float | FloatArray = 0.0) -> FloatArray:
+    """One over each value above `least`, 0 for the others.
+
+    >>> reciprocal(np.array([2.0, 0.0])).tolist()
+    [0.5, 0.0]
+    """
+    return np.divide(1.0, values, out=np.zeros_like(values), where=values > least)
 
 
 def standardise(X: NDArray[np.float32]) -> Standardisation:
@@ -46,8 +62,7 @@ def standardise_blocks(data: Blocks) -> Standardisation:
     """The same over whole queries at a time, for data that need not be in memory."""
     cuts = cut_blocks(data.offsets, data.n_features)
     (shift,) = data.map(_first_row, cuts[:1])
-    few = data.n_rows * data.n_features <= _FEW
-    return _standardisation(data.map(partial(_column_moments, shift=shift, few=few), cuts), shift, data.n_rows)
+    return _standardisation(data.map(partial(_column_moments, shift=shift), cuts), shift, data.n_rows)
 
 
 def _first_row(X: NDArray[np.float32], y: FloatArray) -> FloatArray:
@@ -55,11 +70,7 @@ def _first_row(X: NDArray[np.float32], y: FloatArray) -> FloatArray:
     return result
 
 
-def _column_moments(X: NDArray[np.float32], y: FloatArray, shift: FloatArray, few: bool) -> FloatArray:
-    if few:
-        with np.errstate(invalid="ignore", over="ignore"):  # said by the caller
-            moved = X - shift
-            return np.stack([moved.sum(axis=0), np.einsum("ij,ij->j", moved, moved)])
+def _column_moments(X: NDArray[np.float32], y: FloatArray, shift: FloatArray) -> FloatArray:
     total = np.zeros((2, len(shift)))
     column_sums(X, shift, total[0], total[1])
     return total
@@ -82,32 +93,22 @@ def _standardisation(parts: Iterable[FloatArray], shift: FloatArray, rows: int) 
         )
     # Float32 carries 7 digits: a spread below that of the mean is rounding, not information.
     constant = variance <= (1e-7 * np.abs(mean)) ** 2
-    with np.errstate(divide="ignore"):
-        inverse = np.where(constant, 0.0, 1.0 / np.sqrt(np.where(constant, 1.0, variance)))
-    return Standardisation(mean, inverse)
+    return Standardisation(mean, reciprocal(np.sqrt(np.where(constant, 0.0, variance))))
 
 
-class LinearScorer(Spec):
-    r"""Scores $f(x) = w \cdot (x - \mu) / \sigma$, with the moments of the training set and no copy of X.
+class OnStandardised(Spec):
+    """A scorer on standardised features: bound to the moments of a training set, and started from zero."""
 
-    The parameters are the weights $w$ of the standardised features, which the L2 penalty sees.
-    """
-
-    name = "linear"
     scale = Standardisation(np.empty(0), np.empty(0))
-
-    def bind(self, data: Blocks) -> LinearScorer:
-        """Take the moments of a training set."""
-        return self.with_scale(standardise_blocks(data))
-
-    def with_scale(self, scale: Standardisation) -> LinearScorer:
-        """The same scorer on features standardised so."""
-        return self._changed(scale=scale)
 
     @property
     def n_parameters(self) -> int:
-        """One weight a feature."""
+        """One weight a feature, where nothing else is said."""
         return len(self.scale.mean)
+
+    def bind(self, data: Blocks) -> Self:
+        """Take the moments of a training set."""
+        return self._changed(scale=standardise_blocks(data))
 
     def initial(self, rng: np.random.Generator) -> FloatArray:
         """Zero: every ranking is equally probable."""
@@ -116,6 +117,15 @@ class LinearScorer(Spec):
     def parameter_units(self, score_unit: float) -> FloatArray:
         """How large a change of each parameter is one, where that of scores is `score_unit`."""
         return np.full(self.n_parameters, score_unit)
+
+
+class LinearScorer(OnStandardised):
+    r"""Scores $f(x) = w \cdot (x - \mu) / \sigma$, with the moments of the training set and no copy of X.
+
+    The parameters are the weights $w$ of the standardised features, which the L2 penalty sees.
+    """
+
+    name = "linear"
 
     def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""
@@ -147,8 +157,7 @@ class LinearScorer(Spec):
 
     def parameters_of(self, fitted: FittedLinear) -> FloatArray:
         """The weights of a fitted scorer on this scorer's standardised features, for a warm start."""
-        sd = np.where(self.scale.inverse_sd > 0, 1.0 / np.where(self.scale.inverse_sd > 0, self.scale.inverse_sd, 1), 0)
-        result: FloatArray = fitted.weights * sd
+        result: FloatArray = fitted.weights * self.scale.sd
         return result
 
 
@@ -176,7 +185,5 @@ class FittedLinear(Fitted):
 
     def importance(self) -> FloatArray:
         """Effect of one standard deviation of each feature on the score."""
-        result: FloatArray = np.divide(
-            self.weights, self.inverse_sd, out=np.zeros_like(self.weights), where=self.inverse_sd > 0
-        )
+        result: FloatArray = self.weights * reciprocal(self.inverse_sd)
         return result

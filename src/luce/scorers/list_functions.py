@@ -1,4 +1,4 @@
-r"""Listwise weak learners: functions of a document and all others of its query, which boosting adds up.
+r"""Weak learners of listwise boosting: what is added to the score in every round, also functions of a whole list.
 
 A column is an exchangeable function $h_i(x) = h(x_i, \{x_{\setminus i}\})$, [Pareek] (2.5): a sum of a kernel over the
 other documents, a product of pairs, or what a feature says of the place of a document in its list. Columns are computed
@@ -9,7 +9,7 @@ of such columns is a positional voting rule over the rankings by single features
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -23,22 +23,115 @@ from luce.numerics.segments import query_index
 from luce.scorers.kernel_sums import (
     FittedLists,
     Kernel,
+    Normalisation,
     centred,
     check_kernels,
-    check_normalisation,
     default_kernels,
     kernel_name,
     kernel_sums,
+    refuse_missing,
     saved_kernels,
 )
-from luce.scorers.linear import FittedLinear
-from luce.scorers.listwise import refuse_missing
-from luce.scorers.saved import below, feature_count, finite
+from luce.scorers.linear import FittedLinear, reciprocal
+from luce.scorers.saved import Fitted, array, below, counted_features
 from luce.scorers.stumps import FittedStumps
-from luce.scorers.trees import FittedTrees
-from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
-from luce.spec import Spec, option
+from luce.scorers.trees import FittedTrees, TreesScorer
+from luce.spec import Choice, Range, Spec, option
 from luce.types import FloatArray, IntArray
+
+Step = Literal["newton", "unit", "constant"]
+
+
+class WeakLearner(Spec):
+    r"""What all of them share.
+
+    Parameters
+    ----------
+    learning_rate
+        Share of the step that the line search found.
+    step
+        How far a round goes: "newton" searches from Newton's step along h; "unit" from $\eta = 1$ in [Pareek] (3.19),
+        as the chapter does; "constant" takes $\eta = 1$, the tree itself, without a search.
+    """
+
+    trainer: ClassVar[str] = "listwise_boosting"
+
+
+class SingleFeature(WeakLearner):
+    r"""One feature a round, $h(x) = x_k$: boosting is coordinate descent on a linear scorer, with early stopping.
+
+    Parameters
+    ----------
+    standardise
+        True takes $(x_k - \mu_k) / \sigma_k$ of the training set. False takes features as they are, as the chapter
+        does: for features that are normalised already and whose zero means something.
+    constant
+        Whether the constant is among the weak learners, so that the scorer gets an intercept.
+    """
+
+    standardise: bool = option(default=True, tune=Choice((True, False)))
+    constant: bool = False
+    learning_rate: float = option(default=1.0, above=0, most=1, tune=Range(0.1, 1.0))
+    step: Step = "newton"
+
+    name: ClassVar[str] = "single_feature"
+
+
+class SingleStump(WeakLearner):
+    r"""One step a round, $h(x) = [x_k > \theta]$.
+
+    Parameters
+    ----------
+    thresholds
+        Candidates a feature, 1 to 254: all values where there are no more, else quantiles.
+    """
+
+    thresholds: int = option(default=254, least=1, most=254, tune=Range(8, 254, whole=True))
+    learning_rate: float = option(default=1.0, above=0, most=1, tune=Range(0.05, 1.0))
+    step: Step = "newton"
+
+    name: ClassVar[str] = "single_stump"
+    takes_missing: ClassVar[bool] = True
+
+
+class GradientTrees(WeakLearner):
+    r"""One regression tree a round, fitted to the negative gradient by least squares; defaults are the chapter's.
+
+    The scorer `trees` takes Newton's step in every leaf instead, and no line search.
+
+    Parameters
+    ----------
+    max_depth, num_leaves, min_data_in_leaf
+        Size of a tree; None is 2^max_depth leaves, and 20 documents a leaf (less where there are few).
+    bagging_fraction, feature_fraction
+        Share of the documents, and of the features, that each tree sees; drawn anew for every tree.
+    """
+
+    max_depth: int = option(default=5, least=1, most=16, tune=Range(2, 6, log=False, whole=True))
+    num_leaves: int | None = None
+    min_data_in_leaf: int | None = None
+    bagging_fraction: float = option(default=0.5, tune=Range(0.3, 1.0, log=False))
+    feature_fraction: float = option(default=0.1, tune=Range(0.1, 1.0))
+    learning_rate: float = option(default=0.1, above=0, most=1, tune=Range(0.02, 0.3))
+    step: Step = "newton"
+
+    name: ClassVar[str] = "gradient_trees"
+    takes_missing: ClassVar[bool] = True
+
+    def _check(self) -> None:
+        self.engine()
+
+    def engine(self) -> TreesScorer:
+        """The same for the engine of trees, whose own shrinkage is left out."""
+        return TreesScorer(
+            num_leaves=2**self.max_depth if self.num_leaves is None else self.num_leaves,
+            min_data_in_leaf=self.min_data_in_leaf,
+            bagging_fraction=self.bagging_fraction,
+            feature_fraction=self.feature_fraction,
+            learning_rate=1.0,
+            engine={"max_depth": self.max_depth},
+        )
+
 
 OF_FEATURES = ("feature", "rank", "reciprocal", "best", "least")
 KINDS = (*OF_FEATURES, "kernel", "product")
@@ -83,19 +176,17 @@ class ListFunctions(Spec):
     """
 
     functions: Any = option(default=("feature", "rank", "best", "least", "kernel", "product"), convert=_functions)
-    kernels: Any = None
-    normalise: str | None = "minmax"
+    kernels: tuple[Kernel, ...] | None = option(default=None, convert=check_kernels)
+    normalise: Normalisation = "minmax"
     strengths: Any = option(default=(0.5, 2.0), convert=_strengths)
     weak: Literal["single_feature", "single_stump", "gradient_trees"] = "single_feature"
     learning_rate: float | None = option(default=None, above=0, most=1)
-    step: Literal["newton", "unit", "constant"] | None = None
+    step: Step | None = None
 
     name: ClassVar[str] = "list_functions"
     trainer: ClassVar[str] = "listwise_boosting"
 
     def _check(self) -> None:
-        check_kernels(self.kernels)
-        check_normalisation(self.normalise)
         self.learner()
 
     def learner(self) -> Any:
@@ -106,13 +197,11 @@ class ListFunctions(Spec):
     def columns(self, data: Groups) -> ListColumns:
         """The columns that these data have, with units learned from them."""
         refuse_missing(data)
-        by_kernels = {"kernel", "product"} & set(self.functions)
-        chosen = check_kernels(self.kernels) or default_kernels(data)
-        kernels = chosen if by_kernels else ()
+        kernels: tuple[Kernel, ...] = ()
         units = np.zeros(0)
-        if kernels:
-            spread = centred(kernel_sums(data, kernels, self.normalise), data.offsets).std(axis=0)
-            units = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-12)
+        if {"kernel", "product"} & set(self.functions):
+            kernels = self.kernels or default_kernels(data)
+            units = reciprocal(centred(kernel_sums(data, kernels, self.normalise), data.offsets).std(axis=0), 1e-12)
         found: list[tuple[str, int, float]] = []
         for kind in self.functions:
             if kind in OF_FEATURES:
@@ -124,20 +213,42 @@ class ListFunctions(Spec):
         return ListColumns(tuple(found), kernels, self.normalise, units, data.n_features)
 
 
-@dataclass(frozen=True, eq=False)
-class ListColumns:
+def _table(name: str, given: Any) -> tuple[tuple[str, int, float], ...]:
+    if not isinstance(given, list) or not given:
+        raise SettingError("listwise functions need 'columns'.")
+    for entry in given:
+        if not isinstance(entry, list) or len(entry) != 3 or entry[0] not in KINDS:
+            raise SettingError(f"a listwise function is {entry!r}; it must be a kind, a number and a strength.")
+    return tuple((kind, k, float(u) if isinstance(u, int | float) else np.nan) for kind, k, u in given)
+
+
+def _some_kernels(name: str, given: Any) -> tuple[Kernel, ...]:
+    return check_kernels(name, given) if given != [] else ()
+
+
+class ListColumns(Fitted):
     """Columns as (kind, number of the feature or kernel, strength), and what computes them."""
 
-    table: tuple[tuple[str, int, float], ...]
-    kernels: tuple[Kernel, ...]
-    normalise: str | None
-    units: FloatArray
+    columns: tuple[tuple[str, int, float], ...] = option(convert=_table)
+    kernels: tuple[Kernel, ...] = option(convert=_some_kernels)
+    normalise: Normalisation
+    units: FloatArray = array("kernels")
     """One over the standard deviation of each kernel sum within the queries of the training."""
-    n_features: int
+    n_features: int = counted_features()
+
+    name = "list_functions"
+
+    def _check(self) -> None:
+        if len(self.units) != len(self.kernels):
+            raise ModelFormatError("Listwise functions need a unit for each of their kernels.")
+        for kind, k, u in self.columns:
+            most = self.n_features if kind in OF_FEATURES else len(self.kernels)
+            if not is_whole(k, 0, most - 1) or not np.isfinite(u):
+                raise ModelFormatError(f"A listwise function is {kind!r} of {k!r}, which the model does not have.")
 
     def names(self, features: Sequence[str]) -> tuple[str, ...]:
         """What the columns are called."""
-        return tuple(self._name(kind, k, u, features) for kind, k, u in self.table)
+        return tuple(self._name(kind, k, u, features) for kind, k, u in self.columns)
 
     def _name(self, kind: str, k: int, u: float, features: Sequence[str]) -> str:
         if kind in OF_FEATURES:
@@ -146,15 +257,15 @@ class ListColumns:
 
     def expanded(self, data: Groups) -> Groups:
         """The data with these columns as features."""
-        X = self.values(data, range(len(self.table)))
+        X = self.values(data, range(len(self.columns)))
         return replace(data, X=X, feature_names=self.names(data.feature_names), schema=None)
 
     def values(self, data: Groups, wanted: Sequence[int] | IntArray) -> NDArray[np.float32]:
         """A column each; those that are not wanted are 0."""
-        X = np.zeros((data.n_rows, len(self.table)), dtype=np.float32)
+        X = np.zeros((data.n_rows, len(self.columns)), dtype=np.float32)
         sums: dict[int, FloatArray] = {}
         for c in wanted:
-            kind, k, u = self.table[c]
+            kind, k, u = self.columns[c]
             if kind == "feature":
                 X[:, c] = data.X[:, k]
             elif kind in OF_FEATURES:
@@ -214,14 +325,13 @@ class FittedListFunctions(FittedLists):
         """The columns that the scorer looks at; no other is computed."""
         if isinstance(self.inner, FittedLinear):
             return np.flatnonzero(self.inner.weights)
-        found = self.inner.feature if isinstance(self.inner, FittedStumps) else self.inner.forest.feature
-        return np.unique(found).astype(np.int64)
+        return np.unique(self.inner.forest.feature).astype(np.int64)
 
     def importance(self) -> FloatArray:
         """The importance of all columns that a feature has; kernels have `function_table`."""
         total, own = np.zeros(self.n_features), self.inner.importance()
         for c in self.used:
-            kind, k, _ = self.columns.table[c]
+            kind, k, _ = self.columns.columns[c]
             if kind in OF_FEATURES:
                 total[k] += own[c]
         return total
@@ -234,49 +344,20 @@ class FittedListFunctions(FittedLists):
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file; a function as a kernel cannot be kept."""
-        columns = self.columns
-        inner, arrays = self.inner.state()
-        settings = {
-            "columns": [list(entry) for entry in columns.table],
-            "kernels": saved_kernels(columns.kernels),
-            "normalise": columns.normalise,
-            "n_features": columns.n_features,
-            "inner": self.inner.name,
-            "inner_settings": inner,
-        }
-        return settings, {"units": columns.units, **{f"inner.{name}": array for name, array in arrays.items()}}
+        saved_kernels(self.columns.kernels)
+        settings, arrays = self.columns.state()
+        inner, own = self.inner.state()
+        arrays |= {f"inner.{name}": values for name, values in own.items()}
+        return {**settings, "inner": self.inner.name, "inner_settings": inner}, arrays
 
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedListFunctions:
         """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        columns = _checked_columns(settings, arrays)
+        columns = ListColumns.from_state(settings, arrays)
         kind, inner = settings.get("inner"), settings.get("inner_settings")
         if kind not in _INNER or not isinstance(inner, dict):
             raise ModelFormatError(f"Listwise functions need a scorer of {', '.join(_INNER)}; the file has {kind!r}.")
         fitted = _INNER[kind].from_state(inner, below("inner.", arrays))
-        if fitted.n_features != len(columns.table):
+        if fitted.n_features != len(columns.columns):
             raise ModelFormatError("The scorer of listwise functions has another number of columns.")
         return cls(columns, fitted)
-
-
-def _checked_columns(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> ListColumns:
-    name = FittedListFunctions.name
-    n, names, table = feature_count(name, settings), settings.get("kernels"), settings.get("columns")
-    if not isinstance(names, list) or not isinstance(table, list) or not table:
-        raise ModelFormatError("Listwise functions need 'kernels' and 'columns'.")
-    try:
-        kernels = check_kernels(names) or () if names else ()
-        normalise = check_normalisation(settings.get("normalise"))
-    except (SettingError, TypeError, AttributeError) as error:
-        raise ModelFormatError(f"Listwise functions have settings that are not allowed: {error}") from error
-    units = finite(name, arrays, "units", (len(kernels),))
-    found = []
-    for entry in table:
-        if not isinstance(entry, list) or len(entry) != 3 or entry[0] not in KINDS:
-            raise ModelFormatError(f"A listwise function is {entry!r}; it must be a kind, a number and a strength.")
-        kind, k, u = entry
-        most = n if kind in OF_FEATURES else len(kernels)
-        if not is_whole(k, 0, most - 1) or not isinstance(u, int | float) or not np.isfinite(u):
-            raise ModelFormatError(f"A listwise function is {entry!r}, which names what the model does not have.")
-        found.append((kind, k, float(u)))
-    return ListColumns(tuple(found), kernels, normalise, units, n)

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from luce.data.groups import Groups
-from luce.errors import DataError, ModelFormatError, SettingError
+from luce.errors import ModelFormatError, SettingError
 from luce.scorers.kernel_sums import (
     FittedReranker,
     Kernel,
+    Normalisation,
     centred,
     check_kernels,
-    check_normalisation,
     kernel_name,
     kernel_sums,
     learned_kernels,
@@ -72,8 +72,8 @@ class ListwiseScorer(Spec):
         Penalties among which validation data choose; without such data, `l2` of the trainer is taken.
     """
 
-    kernels: Any = option(default=None, convert=lambda _, given: check_kernels(given))
-    normalise: str | None = option(default="minmax", convert=lambda _, given: check_normalisation(given))
+    kernels: tuple[Kernel, ...] | None = option(default=None, convert=check_kernels)
+    normalise: Normalisation = "minmax"
     terms: int = option(default=1, least=1)
     scale: Literal["auto", "log", "product"] = "auto"
     l2_grid: Any = option(default=L2_GRID, convert=checked_grid)
@@ -91,8 +91,8 @@ class FittedListwise(FittedReranker):
     weights: NDArray[np.float64] = array("terms", "kernels")
     constants: FloatArray = array("terms")
     tau: float = option(least=0)
-    kernels: tuple[Kernel, ...] = option(convert=lambda _, given: check_kernels(given) or ())
-    normalise: str | None = option(convert=lambda _, given: check_normalisation(given))
+    kernels: tuple[Kernel, ...] = option(convert=check_kernels)
+    normalise: Normalisation
     n_features: int = counted_features()
     l2: float = option(least=0)
     base: FittedLinear | None = standing_on()
@@ -164,9 +164,3 @@ class FittedListwise(FittedReranker):
         width = sum(len(kernel.start) for kernel in learned_kernels(self.kernels) if kernel is not None)
         if width != (0 if self.shapes is None else self.shapes.shape[1]):
             raise ModelFormatError("A listwise scorer with learned kernels needs their 'shapes'.")
-
-
-def refuse_missing(data: Groups) -> None:
-    """NaN among the features has no cosine."""
-    if not np.isfinite(data.X.sum(dtype=np.float64)) and np.isnan(data.X).any():
-        raise DataError("The features have NaN, which kernels cannot compare; fill them in first.")

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from luce.checks import is_whole
-from luce.data.blocks import Blocks
 from luce.errors import ModelFormatError, SettingError
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.numerics.threads import one_blas_thread
-from luce.scorers.linear import Standardisation, standardise_blocks
+from luce.scorers.linear import OnStandardised, reciprocal
 from luce.scorers.saved import Fitted, array, finite
-from luce.spec import Choice, Spec, option
+from luce.spec import Choice, option
 from luce.types import FloatArray, IntArray
 
 _BLOCK = 8192
@@ -80,7 +79,7 @@ def _widths(name: str, hidden: Any) -> tuple[int, ...]:
     return tuple(int(width) for width in widths)
 
 
-class MLPScorer(Spec):
+class MLPScorer(OnStandardised):
     r"""Scores $f(x) = W_L\, h_{L-1} + b_L$ with $h_l = \phi(W_l h_{l-1} + b_l)$ and $h_0 = (x - \mu) / \sigma$.
 
     The neural network of [PMOP] and of RankNet. Weights start normal with variance gain / fan-in (2 for
@@ -98,11 +97,6 @@ class MLPScorer(Spec):
     activation: Literal["relu", "tanh", "sigmoid"] = option(default="tanh", tune=Choice(("tanh", "relu")))
 
     name = "mlp"
-    scale = Standardisation(np.empty(0), np.empty(0))
-
-    def bind(self, data: Blocks) -> MLPScorer:
-        """Take the moments of a training set."""
-        return self._changed(scale=standardise_blocks(data))
 
     @property
     def _shapes(self) -> list[tuple[int, int]]:
@@ -131,7 +125,7 @@ class MLPScorer(Spec):
     def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""
         with one_blas_thread():
-            return _activations(self._layers(parameters), self.activation, self._inputs(X), np.matmul)[-1]
+            return _activations(self._layers(parameters), self.activation, self.scale(X), np.matmul)[-1]
 
     def backward(
         self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
@@ -141,7 +135,7 @@ class MLPScorer(Spec):
         slope = ACTIVATIONS[self.activation].slope
         parts: list[FloatArray] = []
         with one_blas_thread():
-            found = _activations(layers, self.activation, self._inputs(X), np.matmul)
+            found = _activations(layers, self.activation, self.scale(X), np.matmul)
             d_out = d_scores[:, None]
             for i in reversed(range(len(layers))):
                 parts = [(found[i].T @ d_out).ravel(), d_out.sum(axis=0), *parts]
@@ -164,14 +158,8 @@ class MLPScorer(Spec):
                 f"{self.hidden} {self.activation} units; give the same settings, or train without warm start."
             )
         first, *others = fitted.layers
-        varies = self.scale.inverse_sd > 0
-        sd = np.where(varies, 1.0 / np.where(varies, self.scale.inverse_sd, 1.0), 0.0)
-        unfolded = Layer(first.weights * sd[:, None], first.bias + self.scale.mean @ first.weights)
+        unfolded = Layer(first.weights * self.scale.sd[:, None], first.bias + self.scale.mean @ first.weights)
         return np.concatenate([part.ravel() for layer in (unfolded, *others) for part in layer])
-
-    def _inputs(self, X: NDArray[np.float32]) -> FloatArray:
-        result: FloatArray = (X - self.scale.mean) * self.scale.inverse_sd
-        return result
 
     def _layers(self, parameters: FloatArray) -> list[Layer]:
         layers, start = [], 0
@@ -209,8 +197,7 @@ class FittedMLP(Fitted):
 
     def importance(self) -> FloatArray:
         """The most by which one standard deviation of each feature can move the score: no activation is steeper."""
-        sd = np.divide(1.0, self.inverse_sd, out=np.zeros_like(self.inverse_sd), where=self.inverse_sd > 0)
-        reach: FloatArray = np.abs(self.layers[0].weights) * sd[:, None]
+        reach: FloatArray = np.abs(self.layers[0].weights) * reciprocal(self.inverse_sd)[:, None]
         for layer in self.layers[1:]:
             reach = reach @ np.abs(layer.weights)
         steepest = 0.25 if self.activation == "sigmoid" else 1.0

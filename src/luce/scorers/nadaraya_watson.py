@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
-from luce.errors import DataError, ModelFormatError, SettingError
+from luce.errors import DataError, ModelFormatError
 from luce.numerics.compiled import kernel
 from luce.numerics.fast_exp import fast_exp, fast_exp_single
 from luce.numerics.segments import Chunk, map_chunks, query_index
@@ -22,7 +22,6 @@ PRECISIONS: dict[str, type[np.floating[Any]]] = {"double": np.float64, "single":
 TILE = 16
 _CUT, _CUT_SINGLE, _NOTHING = -700.0, np.float32(-40.0), np.float32(0.0)
 """Where the exponentials are 0: beyond what they compute, and far below the precision of a sum that has a 1 in it."""
-LEAVE_OUT = ("query", "document", "nothing")
 _BLOCK_ENTRIES = 1 << 19
 """Kernel entries of a block, in double precision 4 MB: what bounds the memory, whatever the number of documents."""
 _KEPT_ENTRIES = 1 << 22
@@ -54,6 +53,9 @@ class References:
     def original(self) -> NDArray[np.float32]:
         """The features as they were."""
         return np.ascontiguousarray(self.X + self.centre, dtype=np.float32)
+
+
+NO_REFERENCES = References(np.empty((0, 0)), *(np.empty(0),) * 4)  # type: ignore[arg-type]  # none yet
 
 
 class Nearness:
@@ -184,10 +186,17 @@ class NadarayaWatsonScorer(Spec):
     precision: Literal["double", "single"] = "double"
 
     name = "nadaraya_watson"
+    documents: ClassVar[References] = NO_REFERENCES
+    """The training documents that are averaged, once it is bound to them."""
+    offsets: ClassVar[IntArray] = np.empty(0, dtype=np.int64)
+    first_query: ClassVar[int | None] = None
+    """Rows at hand are training queries from this one on, or (None) others."""
+    kept: ClassVar[dict[Chunk, KernelBlock] | None] = None
+    """Blocks of the last scores, by rows, for the gradient that follows."""
     nonnegative: ClassVar[bool] = True
     """Parameters are lengths, which a projected trainer keeps at 0 or above; the kernel knows their squares only."""
 
-    def bind(self, data: Groups) -> BoundNadarayaWatson:
+    def bind(self, data: Groups) -> NadarayaWatsonScorer:
         """Take the training documents and their grades."""
         if data.n_rows > 1 and data.y.min() == data.y.max():
             raise DataError(
@@ -210,41 +219,21 @@ class NadarayaWatsonScorer(Spec):
             rows = np.sort(drawn)
         place = rows.astype(np.int64), query_index(data.offsets)[rows]
         found = References.of(data.X[rows], data.y[rows], *place, self.precision)
-        return BoundNadarayaWatson(found, self.leave_out, data.offsets, None)
-
-
-@dataclass(frozen=True, eq=False)
-class BoundNadarayaWatson:
-    """The scorer on its training set; rows at hand are training queries from `first_query` on, or (None) others."""
-
-    references: References
-    leave_out: str
-    offsets: IntArray
-    first_query: int | None
-    kept: dict[Chunk, KernelBlock] | None = None
-    """Blocks of the last scores, by rows, for the gradient that follows."""
-
-    name = "nadaraya_watson"
-    nonnegative: ClassVar[bool] = True
-
-    @property
-    def precision(self) -> str:
-        """Of the kernel."""
-        return "single" if self.references.X.dtype == np.float32 else "double"
+        return self._changed(documents=found, offsets=data.offsets)
 
     @property
     def n_parameters(self) -> int:
         """One a feature."""
-        return int(self.references.X.shape[1])
+        return int(self.documents.X.shape[1])
 
-    def of_queries(self, first: int) -> BoundNadarayaWatson:
+    def of_queries(self, first: int) -> NadarayaWatsonScorer:
         """The same scorer for a block of training queries that starts with this one."""
-        return replace(self, first_query=first, kept={})
+        return self._changed(first_query=first, kept={})
 
     @property
     def chunk_rows(self) -> int:
         """Rows of a chunk of training queries whose kernel can be kept."""
-        return max(1, _KEPT_ENTRIES // len(self.references.y))
+        return max(1, _KEPT_ENTRIES // len(self.documents.y))
 
     def initial(self, rng: np.random.Generator) -> FloatArray:
         """Uniform in [0, 1], as [StructRank] starts."""
@@ -256,19 +245,19 @@ class BoundNadarayaWatson:
             return np.empty((0, 2), dtype=np.int64)
         rows = np.arange(first, last) + self.offsets[self.first_query]
         if self.leave_out == "document":
-            starts, ends = (np.searchsorted(self.references.row, rows, side=side) for side in ("left", "right"))
+            starts, ends = (np.searchsorted(self.documents.row, rows, side=side) for side in ("left", "right"))
         else:
             query = np.searchsorted(self.offsets, rows, side="right") - 1
-            starts, ends = (np.searchsorted(self.references.query, query, side=side) for side in ("left", "right"))
+            starts, ends = (np.searchsorted(self.documents.query, query, side=side) for side in ("left", "right"))
         # With nothing left to see, a row sees everything: all such rows are of the only query there is.
-        ends = np.where(ends - starts == len(self.references.y), starts, ends)
+        ends = np.where(ends - starts == len(self.documents.y), starts, ends)
         return np.column_stack([starts, ends]).astype(np.int64)
 
     def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""
         scores = np.empty(len(X))
         keep = self.kept if len(X) <= self.chunk_rows else None
-        nearness = Nearness(parameters, self.references)
+        nearness = Nearness(parameters, self.documents)
 
         def score(_: int, rows: Chunk) -> None:
             block = nearness.block(X[rows[0] : rows[1]], self._hidden(*rows))
@@ -278,7 +267,7 @@ class BoundNadarayaWatson:
 
         # Lengths that overflow give scores that are no numbers, which trainers and predictions refuse.
         with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            map_chunks(score, _blocks(len(X), len(self.references.y)))
+            map_chunks(score, _blocks(len(X), len(self.documents.y)))
         return scores
 
     def backward(
@@ -286,31 +275,25 @@ class BoundNadarayaWatson:
     ) -> FloatArray:
         """Gradient in the parameters; a kernel that was too large to keep is computed again."""
         kept = self.kept or {}
-        nearness = None if kept else Nearness(parameters, self.references)
+        nearness = None if kept else Nearness(parameters, self.documents)
 
         def gradient(_: int, rows: Chunk) -> FloatArray:
             block = nearness.block(X[rows[0] : rows[1]], self._hidden(*rows)) if nearness else kept.pop(rows)
             return block.backward(d_scores[rows[0] : rows[1]])
 
         with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            parts = map_chunks(gradient, _blocks(len(X), len(self.references.y)))
+            parts = map_chunks(gradient, _blocks(len(X), len(self.documents.y)))
         result: FloatArray = np.sum([np.zeros(self.n_parameters), *parts], axis=0)
         return result
 
     def fitted(self, parameters: FloatArray) -> FittedNadarayaWatson:
         """With the references, since they are the model."""
-        grades = self.references.y.astype(np.float64)
-        return FittedNadarayaWatson(np.abs(parameters), self.references.original(), grades, self.precision)
+        grades = self.documents.y.astype(np.float64)
+        return FittedNadarayaWatson(np.abs(parameters), self.documents.original(), grades, self.precision)
 
     def parameters_of(self, fitted: FittedNadarayaWatson) -> FloatArray:
         """Its lengths, for a warm start."""
         return fitted.a.copy()
-
-
-def _precision(name: str, given: Any) -> str:
-    if given not in list(PRECISIONS):
-        raise SettingError(f"a nadaraya_watson scorer has no precision {given!r}.")
-    return str(given)
 
 
 class FittedNadarayaWatson(Fitted):
@@ -319,15 +302,15 @@ class FittedNadarayaWatson(Fitted):
     a: FloatArray = array("features")
     X: NDArray[np.float32] = array("documents", "features", dtype=np.float32, key="references")
     y: FloatArray = array("documents", key="grades")
-    precision: str = option(default="double", convert=_precision)
+    precision: Literal["double", "single"] = "double"
 
     name = "nadaraya_watson"
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """One score a row, between the least and the greatest grade."""
         nothing = np.empty(0, dtype=np.int64)
-        references = References.of(self.X, self.y, nothing, nothing, self.precision)
-        return BoundNadarayaWatson(references, "nothing", nothing, None).forward(self.a, X, offsets)
+        documents = References.of(self.X, self.y, nothing, nothing, self.precision)
+        return NadarayaWatsonScorer()._changed(documents=documents).forward(self.a, X, offsets)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file, which says a precision where it is not the usual one."""

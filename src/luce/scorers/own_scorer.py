@@ -83,23 +83,17 @@ class Scorer(ABC):
         """Length of the parameter vector."""
         return whole(f"size of the scorer {self.name!r}", self.size(len(self.scale.mean)), 1)
 
-    def _standardised(self, X: NDArray[np.float32]) -> FloatArray:
-        result: FloatArray = (X - self.scale.mean) * self.scale.inverse_sd
-        return result
-
     def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of a block of whole queries."""
         with of_user(f"scores of the scorer {self.name!r}"):
-            found = np.asarray(
-                self.scores(parameters.copy(), self._standardised(X), *self._queries(offsets)), dtype=np.float64
-            )
+            found = np.asarray(self.scores(parameters.copy(), self.scale(X), *self._queries(offsets)), dtype=np.float64)
         return self._checked("scores", found, (len(X),))
 
     def backward(
         self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
     ) -> FloatArray:
         """Gradient in the parameters of a block of whole queries."""
-        Z = self._standardised(X)
+        Z = self.scale(X)
         with of_user(f"gradient of the scorer {self.name!r}"):
             found = np.asarray(
                 self.gradient(parameters.copy(), Z, *self._queries(offsets), d_scores.copy()), dtype=np.float64

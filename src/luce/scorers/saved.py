@@ -44,7 +44,7 @@ class Fitted:
     """A scorer for prediction, a frozen dataclass: its fields are what a model file keeps.
 
     An `array` is checked by its shape, any other field as those of a `luce.spec.Spec`; a fitted scorer below this one
-    is kept under the name of its kind.
+    is kept under the name of its kind. What has `arrays` and `from_arrays` itself, as a forest, says what is wrong.
     """
 
     name = ""
@@ -70,8 +70,12 @@ class Fitted:
             if isinstance(value, Fitted):
                 settings[value.name], found = value.state()
                 arrays |= {f"{value.name}.{name}": array for name, array in found.items()}
+            elif hasattr(value, "from_arrays"):
+                arrays |= value.arrays()
             elif shape is not None and value is not None:
                 arrays[shape.key or each.name] = value
+            elif hasattr(value, "to_dict"):
+                settings[each.name] = value.to_dict()
             elif shape is None and "below" not in each.metadata:
                 settings[each.name] = list(value) if isinstance(value, tuple) else value
         return settings, arrays
@@ -86,7 +90,9 @@ class Fitted:
             shape = each.metadata.get("array")
             if "below" in each.metadata:
                 (kind,) = (kind for kind in get_args(hints[each.name]) if issubclass(kind, Fitted))
-                given[each.name] = kind.under(cls.name, settings, arrays, count)
+                given[each.name] = kind.under(cls.name, settings, arrays, cls._width_below(given, count or 0))
+            elif hasattr(hints[each.name], "from_arrays"):
+                given[each.name] = hints[each.name].from_arrays(arrays, feature_count(cls.name, settings))
             elif shape is not None:
                 if (shape.key or each.name) in arrays or each.default is MISSING:
                     given[each.name] = _read(cls.name, arrays, shape.key or each.name, shape, lengths)
@@ -102,6 +108,11 @@ class Fitted:
 
     def _check(self) -> None:
         """What does not go together in a file, for scorers that have such."""
+
+    @classmethod
+    def _width_below(cls, given: Mapping[str, Any], n_features: int) -> int:
+        """Features of a scorer that this one stands on."""
+        return n_features
 
     @classmethod
     def under(

@@ -13,9 +13,9 @@ from luce.errors import ModelFormatError, SettingError
 from luce.numerics.products import Products
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.correlation import Selection, product_correlations, select_products
-from luce.scorers.linear import Standardisation, standardise_blocks
+from luce.scorers.linear import OnStandardised, Standardisation, standardise_blocks
 from luce.scorers.saved import Fitted, array
-from luce.spec import Range, Spec, option
+from luce.spec import Range, option
 from luce.types import FloatArray, IntArray
 
 
@@ -27,7 +27,7 @@ class Term(NamedTuple):
     weight: float
 
 
-class SecondOrderScorer(Spec):
+class SecondOrderScorer(OnStandardised):
     r"""Scores $f(x) = \sum_i w_i z_i + \sum_{(i,j) \in S} w_{ij} z_i z_j / \sigma_{ij}$ with $z = (x - \mu) / \sigma$.
 
     $S$ holds the products whose correlation with the label is strongest in absolute value: those that reach
@@ -54,7 +54,6 @@ class SecondOrderScorer(Spec):
 
     name = "second_order"
     feature_names: ClassVar[tuple[str, ...]] = ()
-    scale = Standardisation(np.empty(0), np.empty(0))
     selection = Selection(*(np.empty(0, dtype=np.int64),) * 2, *(np.empty(0),) * 2)
 
     def _check(self) -> None:
@@ -86,14 +85,6 @@ class SecondOrderScorer(Spec):
     def n_parameters(self) -> int:
         """A weight a feature and a weight a selected product."""
         return len(self.scale.mean) + len(self.selection.left)
-
-    def initial(self, rng: np.random.Generator) -> FloatArray:
-        """Zero: every ranking is equally probable."""
-        return np.zeros(self.n_parameters)
-
-    def parameter_units(self, score_unit: float) -> FloatArray:
-        """How large a change of each parameter is one, where that of scores is `score_unit`."""
-        return np.full(self.n_parameters, score_unit)
 
     def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""
@@ -128,8 +119,7 @@ class SecondOrderScorer(Spec):
         Products that this scorer did not select are lost.
         """
         old, new = fitted.products, self.scale
-        varies = new.inverse_sd > 0
-        D = np.where(varies, old.inverse_sd / np.where(varies, new.inverse_sd, 1.0), 0.0)
+        D = old.inverse_sd * new.sd
         c = (new.mean - old.mean) * old.inverse_sd
         W = np.zeros((old.n_features, old.n_features))
         W[old.left, old.right] = fitted.pair_weights

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from luce.errors import ModelFormatError
-from luce.numerics.compiled import kernel
-from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.forest import DEFAULT_LEFT, MISSING_NAN, Forest
 from luce.scorers.saved import Fitted, array, counted_features
 from luce.types import FloatArray, IntArray
@@ -49,16 +49,22 @@ class FittedStumps(Fitted):
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
         """One score a row; each depends on its own row only."""
-        scores = np.zeros(len(X))
-        used, firsts = np.unique(self.feature, return_index=True)
-        ends = np.append(firsts, len(self.feature)).astype(np.int64)
+        return self.forest.score(X)
 
-        def block(_: int, chunk: Chunk) -> None:
-            rows = slice(offsets[chunk[0]], offsets[chunk[1]])
-            _add_steps(X[rows], used, ends, self.threshold, self.weight, self.missing, scores[rows])
+    @cached_property
+    def forest(self) -> Forest:
+        """Trees that score every row as the steps do, missing values included.
 
-        map_chunks(block, chunk_queries(offsets))
-        return scores
+        >>> steps = FittedStumps.of([0, 0], [1.0, 2.0], [10.0, 5.0], [3.0, 4.0], 1)
+        >>> steps.forest.score(np.array([[1.0], [1.5], [3.0], [np.nan]], dtype=np.float32)).tolist()
+        [0.0, 10.0, 15.0, 7.0]
+        """
+        trees = []
+        for feature in np.unique(self.feature):
+            chosen = self.feature == feature
+            values = np.concatenate([[0.0], np.cumsum(self.weight[chosen])])
+            trees.append(_tree(int(feature), self.threshold[chosen], values, float(self.missing[chosen].sum())))
+        return Forest.joined(trees) if trees else Forest.constant(0.0)
 
     def importance(self) -> FloatArray:
         """For every feature, by how much it can move the score: the range of its sum of steps."""
@@ -80,21 +86,6 @@ class FittedStumps(Fitted):
 _BELOW_ALL = -np.finfo(np.float64).max
 
 
-def forest_of_steps(stumps: FittedStumps) -> Forest:
-    """Trees that score every row as the steps do, missing values included.
-
-    >>> steps = FittedStumps.of([0, 0], [1.0, 2.0], [10.0, 5.0], [3.0, 4.0], 1)
-    >>> forest_of_steps(steps).score(np.array([[1.0], [1.5], [3.0], [np.nan]], dtype=np.float32)).tolist()
-    [0.0, 10.0, 15.0, 7.0]
-    """
-    trees = []
-    for feature in np.unique(stumps.feature):
-        chosen = stumps.feature == feature
-        values = np.concatenate([[0.0], np.cumsum(stumps.weight[chosen])])
-        trees.append(_tree(int(feature), stumps.threshold[chosen], values, float(stumps.missing[chosen].sum())))
-    return Forest.joined(trees) if trees else Forest.constant(0.0)
-
-
 def _tree(feature: int, thresholds: FloatArray, values: FloatArray, missing: float) -> Forest:
     """A search tree over rising thresholds; a missing value goes to a leaf that fits it, or to one of its own."""
     left, right, threshold = _search_tree(len(thresholds))
@@ -107,19 +98,8 @@ def _tree(feature: int, thresholds: FloatArray, values: FloatArray, missing: flo
         threshold_values = np.concatenate([[_BELOW_ALL], threshold_values])
         values, kind = np.concatenate([[missing], values]), MISSING_NAN | DEFAULT_LEFT
     n = len(left)
-    return Forest(
-        nodes=np.array([0, n]),
-        leaves=np.array([0, n + 1]),
-        feature=np.full(n, feature, np.int32),
-        threshold=threshold_values.astype(np.float64),
-        left=np.array(left, np.int32),
-        right=np.array(right, np.int32),
-        kind=np.full(n, kind, np.uint8),
-        gain=np.zeros(n),
-        value=values.astype(np.float64),
-        sets=np.zeros(1, np.int64),
-        bits=np.zeros(0, np.uint32),
-    )
+    same = {"feature": np.full(n, feature), "kind": np.full(n, kind)}
+    return Forest.tree(threshold=threshold_values, left=left, right=right, value=values, **same)
 
 
 def _search_tree(n: int) -> tuple[list[int], list[int], list[int]]:
@@ -138,20 +118,3 @@ def _search_tree(n: int) -> tuple[list[int], list[int], list[int]]:
                 waiting.append((used, a, b))
                 used += 1
     return left, right, threshold
-
-
-@kernel
-def _add_steps(X, used, ends, threshold, weight, missing, out):  # type: ignore[no-untyped-def]
-    for i in range(len(X)):
-        total = 0.0
-        for u in range(len(used)):
-            x = X[i, used[u]]
-            if np.isnan(x):
-                for s in range(ends[u], ends[u + 1]):
-                    total += missing[s]
-                continue
-            for s in range(ends[u], ends[u + 1]):
-                if x <= threshold[s]:  # thresholds rise, so that all later ones are above x as well
-                    break
-                total += weight[s]
-        out[i] = total

@@ -1,18 +1,19 @@
-"""The scorer `trees`: a sum of regression trees, grown by LightGBM on any loss."""
+"""The scorers `trees`, regression trees that LightGBM grows on any loss, and `blend`, trees with a linear score."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.checks import is_whole
-from luce.errors import SettingError
+from luce.data.filling import Filling
+from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.forest import Forest
-from luce.scorers.saved import feature_count
+from luce.scorers.linear import FittedLinear
+from luce.scorers.saved import Fitted, counted_features, standing_on
 from luce.spec import Range, Spec, option
 from luce.types import FloatArray, IntArray
 
@@ -196,15 +197,13 @@ def _position(name: str, feature_names: Sequence[str]) -> int:
     return list(feature_names).index(name)
 
 
-@dataclass(frozen=True, eq=False)
-class FittedTrees:
+class FittedTrees(Fitted):
     """A forest over so many features."""
 
     forest: Forest
-    n_features: int
+    n_features: int = counted_features()
 
     name = "trees"
-    needs_queries = False
     importance_is = "gain of all its splits"
 
     def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
@@ -219,12 +218,67 @@ class FittedTrees:
         counted = np.bincount(self.forest.feature, weights=weights, minlength=self.n_features)
         return counted.astype(np.float64)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Settings and arrays for a model file."""
-        return {"n_features": self.n_features}, self.forest.arrays()
+
+def _filling(name: str, kept: Any) -> Filling:
+    try:
+        return Filling.from_dict(kept)
+    except DataError as error:
+        raise ModelFormatError(f"In a blend, {error}.") from error
+
+
+class FittedBlend(Fitted):
+    """Trees on the features as they are, and a linear score on what stands for gaps and categories."""
+
+    forest: Forest
+    filling: Filling | None = option(convert=_filling)
+    """How gaps and categories become numbers for the linear score; None where the features are numbers already."""
+    n_features: int = counted_features()
+    linear_share: float = option(least=0, most=1)
+    """The weight of linear members, by which their effects count beside the gains of trees."""
+    linear: FittedLinear | None = standing_on()
+
+    name = "blend"
+    importance_is = "share of the gain of trees and of the effects of linear members"
+
+    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+        """One score a row; each depends on its own row only."""
+        scores = np.zeros(len(X))
+        if self.linear is not None:
+            scores += self.linear.score(self._filled(X), offsets)
+        self.forest.add_scores(X, scores)
+        return scores
+
+    def _filled(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The columns of the linear score; no copy where they are the features and there is no gap."""
+        if self.filling is None or (self.filling.is_plain and not np.isnan(X).any()):
+            return X
+        return self.filling.matrix(X)
+
+    def importance(self) -> FloatArray:
+        """Shares of the features: gains of trees and effects of linear members, each kind by its weight."""
+        gain = np.bincount(self.forest.feature, self.forest.gain, self.n_features).astype(np.float64)
+        found = (1.0 - self.linear_share) * _shares(gain)
+        if self.linear is not None:
+            found += self.linear_share * _shares(self._effects(self.linear))
+        return found
+
+    def _effects(self, linear: FittedLinear) -> FloatArray:
+        """Effects of the features, those of what stands for one summed."""
+        effects = np.abs(linear.importance())
+        if self.filling is None:
+            return effects
+        return np.bincount(self.filling.owners, effects, self.n_features).astype(np.float64)
 
     @classmethod
-    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedTrees:
-        """The scorer of a model file; anything out of place raises `ModelFormatError`."""
-        n_features = feature_count(cls.name, settings)
-        return cls(Forest.from_arrays(arrays, n_features), n_features)
+    def _width_below(cls, given: Mapping[str, Any], n_features: int) -> int:
+        return n_features if given["filling"] is None else given["filling"].width
+
+    def _check(self) -> None:
+        filling = self.filling
+        if filling is not None and {len(filling.medians), len(filling.categories)} != {self.n_features}:
+            raise ModelFormatError("What stands for gaps and categories in a blend does not fit the features.")
+
+
+def _shares(values: FloatArray) -> FloatArray:
+    total = float(values.sum())
+    return values / total if total > 0 else np.zeros_like(values, dtype=np.float64)

@@ -55,7 +55,7 @@ class CPS(Algorithm):
         return TopKListMLE(self.k, **settings)
 
     def _search(self) -> LBFGS:
-        return LBFGS(self.l2, self.max_iter, self.tol, self.early_stopping)
+        return LBFGS(l2=self.l2, max_iter=self.max_iter, tol=self.tol, early_stopping=self.early_stopping)
 
     def train(self, task: Task) -> Trained:
         """Fit the weights of the distances."""

@@ -13,7 +13,7 @@ from luce.data.groups import Groups
 from luce.errors import LuceWarning
 from luce.losses.base import Loss
 from luce.numerics.segments import Chunk, chunk_queries
-from luce.scorers.linear import FittedLinear, LinearScorer, Standardisation, standardise
+from luce.scorers.linear import FittedLinear, LinearScorer, Standardisation, reciprocal, standardise
 from luce.training.lbfgs import Feasible
 from luce.training.objective import Objective
 from luce.training.run import Step, Training
@@ -21,8 +21,6 @@ from luce.types import FloatArray
 
 POWERS = {"constant": 0.0, "sqrt": 0.5, "inverse": 1.0}
 """By which power of its number a step falls, by schedule."""
-INSIDE = ("projection", "shrinking")
-"""How a step that would leave the set stays in it: at the nearest point, or by halving it until it is allowed."""
 
 _SHARE = 0.1
 """Length of a typical first step beside that of the parameters."""
@@ -199,16 +197,14 @@ class LinearStream:
 
     def _scale(self) -> Standardisation:
         deviation = np.sqrt(self.square / max(self.rows, 1))
-        constant = deviation <= 1e-7 * np.abs(self.mean)
-        return Standardisation(self.mean, np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, deviation)))
+        return Standardisation(self.mean, reciprocal(deviation, 1e-7 * np.abs(self.mean)))
 
     def _see(self, data: Groups) -> None:
         """Join the moments of new rows (Chan's update of mean and sum of squares)."""
         new = standardise(data.X)
-        deviation = np.where(new.inverse_sd > 0, 1.0 / np.where(new.inverse_sd > 0, new.inverse_sd, 1.0), 0.0)
         total = self.rows + data.n_rows
         delta = new.mean - self.mean
-        self.square += deviation**2 * data.n_rows + delta**2 * self.rows * data.n_rows / total
+        self.square += new.sd**2 * data.n_rows + delta**2 * self.rows * data.n_rows / total
         self.mean = self.mean + delta * data.n_rows / total
         self.rows = total
 
@@ -221,7 +217,7 @@ class LinearStream:
         for first, last in chunk_queries(data.offsets, self.batch_rows):
             batch = data.take(np.arange(first, last))
             self._see(batch)
-            scorer = LinearScorer().with_scale(self._scale())
+            scorer = LinearScorer()._changed(scale=self._scale())
             objective = Objective(batch, scorer, loss, self.l2)
             _, grad = objective.value_and_grad(self.vector)
             self.sum_squares += grad**2
@@ -232,5 +228,5 @@ class LinearStream:
                 low, high = np.array(objective.bounds).T
                 self.vector = np.clip(self.vector, low, high)
         weights, own_values = np.split(self.vector, [self.n_features])
-        fitted = LinearScorer().with_scale(self._scale()).fitted(loss.score_unit * weights)
+        fitted = LinearScorer()._changed(scale=self._scale()).fitted(loss.score_unit * weights)
         return fitted, loss.with_parameters(own_values)

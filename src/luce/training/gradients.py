@@ -38,27 +38,34 @@ class Search(NamedTuple):
 
 
 class Gradients(Trainer):
-    """Minimises the mean loss a query plus l2/2 ||w||^2 in the parameters of a scorer, and of the loss."""
+    """Minimises the mean loss a query plus l2/2 ||w||^2 in the parameters of a scorer, and of the loss.
+
+    Parameters
+    ----------
+    l2
+        Strength of the penalty.
+    early_stopping
+        With validation data, steps (iterations or epochs) without a better metric that end it; None: never.
+    """
+
+    l2: float = option(default=0.01, least=0)
+    early_stopping: int | None = option(default=20, least=1)
 
     draws: ClassVar[bool] = True
     """Whether steps are drawn, so that a checkpoint goes with one seed."""
-
-    @property
-    @abstractmethod
-    def l2(self) -> float:
-        """The penalty."""
-
-    @property
-    @abstractmethod
-    def early_stopping(self) -> int | None:
-        """Iterations without a better validation metric that end a training."""
+    exact: ClassVar[bool] = False
+    """Whether a gradient that is drawn would lead it astray."""
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
-        """Refuse a scorer without parameters, a missing loss, and what else the trainer cannot use."""
+        """Refuse a scorer without parameters, and a loss whose gradient the trainer cannot use."""
         if not (hasattr(scorer, "bind")):
             raise SettingError(
                 f"The trainer {self.name!r} follows gradients of parameters, which the scorer {scorer.name!r} does not "
                 f"give; leave trainer at 'auto'."
+            )
+        if self.exact and loss is not None and loss.stochastic:
+            raise SettingError(
+                f"The gradient of {loss.name!r} is sampled, which L-BFGS cannot use; take trainer='sgd'."
             )
 
     def train(self, task: Task) -> Trained:
@@ -94,9 +101,9 @@ class Gradients(Trainer):
         self.way(search).opened(run).follow()
         return run.result, run.history
 
-    @abstractmethod
     def most(self, objective: Objective) -> int:
         """Steps at most."""
+        return int(vars(self)["max_iter"])
 
     @abstractmethod
     def way(self, search: Search) -> Training:
@@ -128,15 +135,8 @@ def base_of(
     return linear.score(task.data.X, task.data.offsets), on_valid, linear
 
 
-KEPT = ("best", "last")
 _STEPS = 100
 """Of a descent that nobody said the end of."""
-
-
-def refuse_drawn(loss: Loss | None) -> None:
-    """An error where the gradient of a loss is drawn, which leads L-BFGS astray."""
-    if loss is not None and loss.stochastic:
-        raise SettingError(f"The gradient of {loss.name!r} is sampled, which L-BFGS cannot use; take trainer='sgd'.")
 
 
 class LBFGS(Gradients):
@@ -144,12 +144,8 @@ class LBFGS(Gradients):
 
     Parameters
     ----------
-    l2
-        Strength of the penalty.
     max_iter, tol
         It ends after `max_iter` iterations, or when one lowers the objective by less than `tol`, relatively.
-    early_stopping
-        With validation data, iterations without a better metric that end it; None: never.
     precondition
         Whether the Hessian of the loss leads the way of a linear or second-order scorer; None: where it saves passes
         over the data and no validation data pick the iterate, which the slower way leaves more to choose from.
@@ -160,21 +156,12 @@ class LBFGS(Gradients):
     l2: float = option(default=0.01, least=0, tune=L2)
     max_iter: int = option(default=100, least=0)
     tol: float = option(default=1e-5, above=0)
-    early_stopping: int | None = option(default=20, least=1)
     precondition: bool | None = None
     memory: int | None = option(default=None, least=1)
 
     name: ClassVar[str] = "lbfgs"
     draws: ClassVar[bool] = False
-
-    def check(self, scorer: Any, loss: Loss | None) -> None:
-        """Refuse a loss whose gradient is drawn."""
-        super().check(scorer, loss)
-        refuse_drawn(loss)
-
-    def most(self, objective: Objective) -> int:
-        """Iterations at most."""
-        return self.max_iter
+    exact: ClassVar[bool] = True
 
     def way(self, search: Search) -> Training:
         """L-BFGS from the start."""
@@ -188,16 +175,12 @@ class SGD(Gradients):
 
     Parameters
     ----------
-    l2
-        Strength of the penalty.
     max_iter, max_epochs
         Steps, and passes over all queries, after which it ends; without either it ends after 100 steps.
     learning_rate, schedule
         The first step, and how steps go on: "constant", or falling as "sqrt" or "inverse".
     batch_queries
         Queries of a step; None: all.
-    early_stopping
-        With validation data, steps without a better metric that end it; None: never.
     """
 
     l2: float = option(default=0.01, least=0, tune=Range(1e-6, 1.0))
@@ -206,7 +189,6 @@ class SGD(Gradients):
     learning_rate: float = option(default=0.1, above=0, tune=Range(0.01, 1.0))
     schedule: Literal["constant", "sqrt", "inverse"] = "constant"
     batch_queries: int | None = option(default=None, least=1)
-    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "sgd"
 
@@ -239,18 +221,12 @@ class InBall(Gradients):
     keep
         With validation data, the iterate of a start that is kept: "best", that with the best metric, the start itself
         included; or "last", as [StructRank] does, so that validation judges whole trainings alone.
-    l2
-        Strength of the penalty.
-    early_stopping
-        With validation data, iterations without a better metric that end it; None: never.
     """
 
     radius: float | None = option(default=None, above=0, tune=Range(5.0, 200.0))
     starts: int = option(default=1, least=1)
     nonnegative: bool | None = None
     keep: Literal["best", "last"] = "best"
-    l2: float = option(default=0.01, least=0)
-    early_stopping: int | None = option(default=20, least=1)
 
     draws_queries: ClassVar[bool] = False
     """Whether starts differ by the order of the queries as well."""
@@ -300,8 +276,6 @@ class Projected(InBall):
 
     Parameters
     ----------
-    radius, starts, nonnegative, keep, l2, early_stopping
-        As for every trainer in a ball.
     max_epochs
         Passes over the queries.
     learning_rate
@@ -346,8 +320,6 @@ class ProjectedLBFGS(InBall):
 
     Parameters
     ----------
-    radius, starts, nonnegative, keep, l2, early_stopping
-        As for every trainer in a ball.
     max_iter, tol
         It ends after `max_iter` iterations, or when one lowers the objective by less than `tol`, relatively.
     """
@@ -356,20 +328,12 @@ class ProjectedLBFGS(InBall):
     tol: float = option(default=1e-5, above=0)
 
     name: ClassVar[str] = "projected_lbfgs"
-
-    def most(self, objective: Objective) -> int:
-        """Iterations at most."""
-        return self.max_iter
+    exact: ClassVar[bool] = True
 
     def way(self, search: Search) -> Training:
         """L-BFGS inside the set."""
         feasible = self.feasible(search.objective)
         return lbfgs(search.objective, search.start, search.validate is not None, feasible=feasible, tol=self.tol)
-
-    def check(self, scorer: Any, loss: Loss | None) -> None:
-        """Refuse a loss whose gradient is drawn."""
-        super().check(scorer, loss)
-        refuse_drawn(loss)
 
 
 def feasible_set(objective: Objective, radius: float | None, nonnegative: bool | None) -> Feasible:

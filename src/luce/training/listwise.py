@@ -20,9 +20,17 @@ from numpy.typing import NDArray
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss, Risk
-from luce.scorers.kernel_sums import Kernel, centred, default_kernels, kernel_sums, learned_kernels, learned_sums
-from luce.scorers.linear import standardise
-from luce.scorers.listwise import FittedListwise, ListwiseScorer, refuse_missing
+from luce.scorers.kernel_sums import (
+    Kernel,
+    centred,
+    default_kernels,
+    kernel_sums,
+    learned_kernels,
+    pair_sums,
+    refuse_missing,
+)
+from luce.scorers.linear import reciprocal, standardise
+from luce.scorers.listwise import FittedListwise, ListwiseScorer
 from luce.spec import option
 from luce.training.gradients import base_of
 from luce.training.run import History, scipy_minimum
@@ -83,9 +91,8 @@ class Units:
         self._learned = learned_kernels(kernels)
         starts = [value for kernel in self._learned if kernel is not None for value in kernel.start]
         sums = kernel_sums(data, kernels, scorer.normalise)
-        spread = centred(sums, data.offsets).std(axis=0)
         self.mean = sums.mean(axis=0)
-        self.per_spread = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-12)
+        self.per_spread = reciprocal(centred(sums, data.offsets).std(axis=0), 1e-12)
         self._base_of_terms = scorer.term_base
         self.scale = standardise(data.X) if scorer.terms > 1 and scorer.term_base == "linear" else None
         self._sums = (sums - self.mean) * self.per_spread
@@ -99,7 +106,7 @@ class Units:
             if kernel is None:
                 continue
             width = len(kernel.start)
-            sums, slopes = learned_sums(self.data, kernel, self.normalise, shapes[at : at + width])
+            sums, slopes = pair_sums(self.data, kernel, self.normalise, shapes[at : at + width])
             columns[:, first + k] = (sums - self.mean[k]) * self.per_spread[k]
             bends += [(first + k, slopes[:, i] * self.per_spread[k]) for i in range(width)]
             at += width
@@ -112,7 +119,7 @@ class Units:
         if self._base_of_terms != "same":
             parts.append(self.z[:, None])
         if self.scale is not None:
-            parts.append((self.data.X - self.scale.mean) * self.scale.inverse_sd)
+            parts.append(self.scale(self.data.X))
         joined = np.hstack([*parts, self._sums])
         return Columns(joined, self.kernels.shapes, self._moved if len(self.kernels.shapes) else None)
 
@@ -135,7 +142,7 @@ class Units:
         sums = self.kernels.at(term.shapes)[0]
         total = term.constant + term.power * self.z + sums @ term.weights
         if self.scale is not None and term.slopes.any():
-            total = total + ((self.data.X - self.scale.mean) * self.scale.inverse_sd) @ term.slopes
+            total = total + self.scale(self.data.X) @ term.slopes
         result: FloatArray = total
         return result
 
@@ -322,29 +329,27 @@ class _Search:
             best, l2 = self._fitted(base, self.trainer.l2), self.trainer.l2
         else:
             self._better(base)  # w = 0: a reranker that validation does not want is the base
-            best, l2 = base, max(self.scorer.l2_grid)
-            for penalty in sorted(self.scorer.l2_grid, reverse=True):
-                found = self._fitted(base, penalty)
-                if self._better(found):
-                    best, l2 = found, penalty
+            best, l2 = self._chosen(base) or (base, max(self.scorer.l2_grid))
         for _ in range(self.scorer.terms - 1):
-            more, penalty = self._further(best, l2)
+            # With its own base a term has more to overfit by, so that validation chooses its penalty too.
+            if self.judge is None:
+                found = self._fitted(best, l2, further=True)
+                more = (found, l2) if found.value < best.value else None
+            else:
+                more = self._chosen(best, further=True)
             if more is None:
                 break
-            best, l2 = more, penalty
+            best, l2 = more
         return best, l2
 
-    def _further(self, best: _Stage, l2: float) -> tuple[_Stage | None, float]:
-        """One more term: with its own base it has more to overfit by, so that validation chooses its penalty too."""
-        if self.judge is None:
-            found = self._fitted(best, l2, further=True)
-            return (found if found.value < best.value else None), l2
-        chosen: _Stage | None = None
+    def _chosen(self, start: _Stage, further: bool = False) -> tuple[_Stage, float] | None:
+        """The fit that validation likes best, and its penalty; None where it likes none better than what was."""
+        chosen = None
         for penalty in sorted(self.scorer.l2_grid, reverse=True):
-            found = self._fitted(best, penalty, further=True)
+            found = self._fitted(start, penalty, further)
             if self._better(found):
-                chosen, l2 = found, penalty
-        return chosen, l2
+                chosen = found, penalty
+        return chosen
 
     def _better(self, stage: _Stage) -> bool:
         self.validation.append(self.judge(stage.terms))

@@ -13,8 +13,7 @@ from luce.checks import patience
 from luce.data.groups import Groups
 from luce.errors import SettingError
 from luce.losses.base import Loss, Risk
-from luce.scorers.list_functions import FittedListFunctions, ListFunctions
-from luce.scorers.weak_learners import GradientTrees, SingleFeature, SingleStump
+from luce.scorers.list_functions import FittedListFunctions, GradientTrees, ListFunctions, SingleFeature, SingleStump
 from luce.spec import option
 from luce.training.additive import FRUITLESS, ByRounds
 from luce.training.run import Step

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from luce.data.groups import Groups
 from luce.numerics.compiled import kernel
-from luce.numerics.segments import Chunk, Tiers, chunk_queries, map_chunks, tiers
+from luce.numerics.segments import Chunk, Tiers, chunk_queries, map_chunks, runs, tiers
 from luce.spec import Choice, Range, option
 from luce.training.additive import ByRounds
 from luce.training.run import Step
@@ -18,7 +18,6 @@ from luce.training.task import Algorithm, Stepwise, Task
 from luce.training.weak import MISSING, Bins, Stump, StumpSum, best_stump, cut
 from luce.types import FloatArray
 
-_WEIGHTINGS = ("pairs", "queries")
 _MOST = 1 - 1e-6
 """A step that orders all pairs would get infinite weight."""
 _LEAST = 1e-12
@@ -208,11 +207,10 @@ def all_pairs(data: Groups) -> Pairs:
     weight = pair_weights(parts, data.query_weight, "queries")
     size = np.diff(parts.starts)
     last = np.repeat(parts.starts[parts.queries[1:]], np.diff(parts.queries))
-    counts = size * (last - parts.starts[1:])
-    n = int(counts.sum())
-    better, worse, weights = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n)
-    _fill_pairs(parts.order, parts.starts, parts.queries, weight, better, worse, weights)
-    return Pairs(better, worse, weights)
+    below, following = (np.repeat(values, size) for values in (last - parts.starts[1:], parts.starts[1:]))
+    weights = np.repeat(weight, np.diff(parts.starts[parts.queries]))
+    order = parts.order.astype(np.int32)
+    return Pairs(np.repeat(order, below), order[runs(following, below)], np.repeat(weights, below))
 
 
 def fidelity(pairs: Pairs, scores: FloatArray) -> tuple[float, FloatArray]:
@@ -281,18 +279,6 @@ def _potentials(first, last, scores, order, starts, queries, weight, out):  # ty
                 inside += np.exp(scores[i] - centre)
             below += inside
     return total
-
-
-@kernel
-def _fill_pairs(order, starts, queries, weight, better, worse, weights):  # type: ignore[no-untyped-def]
-    n = 0
-    for q in range(len(queries) - 1):
-        end = starts[queries[q + 1]]
-        for t in range(queries[q], queries[q + 1]):
-            for p in range(starts[t], starts[t + 1]):
-                for r in range(starts[t + 1], end):
-                    better[n], worse[n], weights[n] = order[p], order[r], weight[q]
-                    n += 1
 
 
 @kernel

@@ -119,11 +119,10 @@ def _square_alone(loss: NDCGMix) -> bool:
 
 def _moments(bound: LinearScorer, data: Groups, weight: FloatArray) -> FloatArray:
     """The matrix of weighted mean products of standardised features, label and 1, block by block of rows."""
-    scale = bound.scale
 
     def block(_: int, chunk: Chunk) -> FloatArray:
         rows = slice(data.offsets[chunk[0]], data.offsets[chunk[1]])
-        Z = (data.X[rows] - scale.mean) * scale.inverse_sd
+        Z = bound.scale(data.X[rows])
         Z = np.column_stack([Z, data.y[rows], np.ones(len(Z))])
         product: FloatArray = (Z * weight[rows, None]).T @ Z
         return product
@@ -190,19 +189,13 @@ def forest_of(tree: Any, n_trees: int) -> Forest:
     number = np.where(inner, np.cumsum(inner) - 1, -np.cumsum(~inner))
     impurity = tree.weighted_n_node_samples * tree.impurity
     gain = (impurity - impurity[left] - impurity[right])[inner]
-    n_nodes = int(inner.sum())
-    return Forest(
-        nodes=np.array([0, n_nodes]),
-        leaves=np.array([0, n_nodes + 1]),
-        feature=tree.feature[inner].astype(np.int32),
-        threshold=tree.threshold[inner].astype(np.float64),
-        left=number[left[inner]].astype(np.int32),
-        right=number[right[inner]].astype(np.int32),
-        kind=np.zeros(n_nodes, dtype=np.uint8),
+    return Forest.tree(
+        feature=tree.feature[inner],
+        threshold=tree.threshold[inner],
+        left=number[left[inner]],
+        right=number[right[inner]],
         gain=np.maximum(gain, 0.0) / n_trees,
         value=tree.value[~inner, 0, 0] / n_trees,
-        sets=np.zeros(1, dtype=np.int64),
-        bits=np.zeros(0, dtype=np.uint32),
     )
 
 

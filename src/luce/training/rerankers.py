@@ -34,11 +34,20 @@ from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate_rows
 from luce.numerics.segments import query_index
 from luce.numerics.threads import one_blas_thread
-from luce.scorers.ccrf import FittedCCRF, net_degrees, similarities
-from luce.scorers.greedy import FittedGreedy, Placing, checked_shape
-from luce.scorers.latent import FittedLatent, position_weight
-from luce.scorers.linear import LinearScorer
-from luce.scorers.listwise import L2_GRID, checked_grid, refuse_missing
+from luce.scorers.kernel_sums import Normalisation, refuse_missing
+from luce.scorers.linear import LinearScorer, reciprocal
+from luce.scorers.listwise import L2_GRID, checked_grid
+from luce.scorers.rerankers import (
+    FittedCCRF,
+    FittedGreedy,
+    FittedLatent,
+    Placing,
+    checked_kernels,
+    checked_powers,
+    net_degrees,
+    position_weight,
+    similarities,
+)
 from luce.spec import Range, option
 from luce.training.gradients import base_of, linear_base
 from luce.training.run import History, scipy_minimum, search_by_scipy
@@ -46,7 +55,6 @@ from luce.training.task import L2, Algorithm, Task, Trained
 from luce.types import FloatArray, IntArray
 
 ALPHA = 0.5
-_METHODS = ("luce", "mmr")
 _CLOSE = 1e-9
 _LAMBDAS = tuple(np.linspace(0.0, 1.0, 21))
 _SPREAD = 0.01
@@ -138,12 +146,12 @@ class Greedy(Algorithm):
     """
 
     method: Literal["luce", "mmr"] = "luce"
-    kernels: Any = ("cosine",)
-    normalise: str | None = "zscore"
-    depth: int = 20
+    kernels: Any = option(default=("cosine",), convert=checked_kernels)
+    normalise: Normalisation = "zscore"
+    depth: int = option(default=20, least=1)
     metric: str = "alpha_ndcg@10"
     l2_grid: Any = option(default=L2_GRID, convert=checked_grid)
-    powers: Any = (1, 2, 4, 8, 16)
+    powers: Any = option(default=(1, 2, 4, 8, 16), convert=checked_powers)
     l2: float = option(default=0.01, least=0, tune=L2)
     max_iter: int = option(default=100, least=0)
     tol: float = option(default=1e-5, above=0)
@@ -151,14 +159,8 @@ class Greedy(Algorithm):
     name: ClassVar[str] = "greedy"
 
     def _check(self) -> None:
-        powers = (1,) if self.method == "mmr" else self.powers
-        kernels, powers = checked_shape(self.kernels, self.normalise, self.depth, powers)
-        for name, value in {
-            "kernels": kernels,
-            "powers": powers,
-            "l2_grid": checked_grid("l2_grid", self.l2_grid),
-        }.items():
-            object.__setattr__(self, name, value)
+        if self.method == "mmr":
+            object.__setattr__(self, "powers", (1,))
 
     def train(self, task: Task) -> Trained:
         """Learn the weights, or choose the one of MMR; validation data choose the penalty."""
@@ -215,8 +217,7 @@ def _learned(
 
     steps = min(get(model.metric).cutoff or model.depth, model.depth)
     choices = ideal_choices(data, state(), steps)
-    spread = choices.features.std(axis=0)
-    unit = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-12)
+    unit = reciprocal(choices.features.std(axis=0), 1e-12)
     found = []
     for l2 in penalties:
         weights = _minimise(choices, unit, l2, model, history)
@@ -328,14 +329,14 @@ class Latent(Algorithm):
         linear = linear_base(replace(task, valid=None), self.l2, self.max_iter, self.tol)
         scores = linear.score(data.X, data.offsets)
         order = np.lexsort((-scores, -data.y, query_index(data.offsets))).astype(np.int64)
-        mean, inverse_sd = bound.scale.mean, bound.scale.inverse_sd
-        objective = LatentObjective((data.X - mean) * inverse_sd, data, order, self)
+        objective = LatentObjective(bound.scale(data.X), data, order, self)
         rng = np.random.default_rng(task.seed)
         start = np.concatenate([bound.parameters_of(linear), rng.normal(0, _SPREAD, self.rank * data.n_features)])
 
         def fitted(vector: FloatArray) -> FittedLatent:
             factors = vector[data.n_features :].reshape(self.rank, data.n_features)
-            return FittedLatent(vector[: data.n_features].copy(), factors.copy(), mean, inverse_sd, self.depth)
+            moments = bound.scale.mean, bound.scale.inverse_sd
+            return FittedLatent(vector[: data.n_features].copy(), factors.copy(), *moments, self.depth)
 
         run = task.start_run(self.max_iter, self.early_stopping, lambda vector: task.judged_scorer(fitted(vector)))
         search_by_scipy(run, objective.value_and_grad, start, self.tol)

@@ -22,10 +22,10 @@ from luce.numerics.rows import accumulate_rows, column_sums
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.numerics.threads import n_threads
 from luce.scorers.forest import Forest, forest_of
-from luce.scorers.linear import FittedLinear, Standardisation, standardise
+from luce.scorers.linear import FittedLinear, Standardisation, reciprocal, standardise
+from luce.scorers.list_functions import GradientTrees, SingleFeature
 from luce.scorers.stumps import FittedStumps
 from luce.scorers.trees import FittedTrees, TreesScorer
-from luce.scorers.weak_learners import GradientTrees, SingleFeature
 from luce.types import FittedScorer, FloatArray
 
 MISSING = 255
@@ -47,26 +47,18 @@ class FeatureSum:
         moments = standardise(data.X)
         self.scale = moments if scorer.standardise else Standardisation(np.zeros(n), np.ones(n))
         self.deviation = moments.inverse_sd
-        length = np.sqrt(self._squares(moments))
-        with np.errstate(divide="ignore"):
-            self.per_length = np.where(length > 0, 1.0 / length, 0.0)
+        if scorer.standardise:
+            squares: FloatArray = data.n_rows * (moments.inverse_sd > 0).astype(np.float64)
+        else:
+            squares = np.zeros(n)
+            column_sums(data.X, np.zeros(n), np.zeros(n), squares)
+        self.per_length = reciprocal(np.sqrt(squares))
         self.constant = 1.0 / np.sqrt(data.n_rows) if scorer.constant else 0.0
         self.chunks = chunk_queries(data.offsets, max(64, (4 << 20) // (4 * n)))
         self.feature: list[int] = []
         """Features by round; the number after the last one is the constant."""
         self.weight: list[float] = []
         self._chosen = 0
-
-    def _squares(self, moments: Standardisation) -> FloatArray:
-        """Sums of squares of the weak learners over the training rows."""
-        rows, n = self.X.shape
-        if self.scale is moments:
-            counts: FloatArray = rows * (moments.inverse_sd > 0).astype(np.float64)
-            return counts
-        total = np.zeros((2, n))
-        column_sums(self.X, np.zeros(n), total[0], total[1])
-        squares: FloatArray = total[1]
-        return squares
 
     def choose(self, d: FloatArray, rng: np.random.Generator) -> FloatArray | None:
         """One pass over X."""
