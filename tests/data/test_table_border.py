@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
+import io
 import json
 
 import numpy as np
@@ -9,7 +12,7 @@ import pandas as pd
 import pytest
 
 import luce
-from luce.errors import DataError, LuceWarning, SettingError
+from luce.errors import DataError, LuceWarning, ParseError, SettingError
 
 ROWS = 24
 
@@ -167,3 +170,18 @@ def test_data_without_labels_are_neither_learned_from_nor_judged():
     for alike in ({"label": 1}, {"qid": np.arange(ROWS)}):
         with pytest.warns(LuceWarning, match="no order can be learned"):
             luce.Ranker().fit(luce.from_frame(table(**alike)))
+
+
+def test_a_packed_table_says_where_there_is_no_room_to_unpack_it(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"qid,label,a\n" + b"1,0,0.5\n" * 1000))
+
+    class Full(io.BytesIO):
+        name = "full"
+
+        def flush(self) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", lambda **_: Full())
+    with pytest.raises(ParseError, match="no space is left; set TMPDIR to another folder"):
+        luce.read(path)

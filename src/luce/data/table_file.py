@@ -6,6 +6,7 @@ What a file is, its content says before its name. Its columns are known before t
 from __future__ import annotations
 
 import csv
+import errno
 import itertools
 import json
 import tempfile
@@ -351,8 +352,14 @@ class TableFile(Table):
                     pass
                 return str(self.path), None
             copy = tempfile.NamedTemporaryFile(prefix="luce-")  # noqa: SIM115 (it goes with this table)
-            copy.writelines(pieces)
-            copy.flush()
+            try:
+                copy.writelines(pieces)
+                copy.flush()
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                where = f"{tempfile.gettempdir()}, where no space is left; set TMPDIR to another folder"
+                raise ParseError(self.path, f"is to be unpacked into {where}, or unpack it yourself.") from error
             return copy.name, copy
 
     def _csv(self, how: str, types: Mapping[str, pa.DataType], columns: Sequence[str] | None, rows: int = 0) -> Any:

@@ -55,6 +55,7 @@ def _match(rows, bag, tokens, idf, inverse, out):  # type: ignore[no-untyped-def
     terms, times, starts = bag
     ids, offsets = tokens
     slot, every = np.full(len(idf), -1, dtype=np.int32), np.zeros(len(idf), dtype=np.int64)
+    squared = np.full(len(offsets) - 1 if out.shape[1] > 3 else 0, -1.0)
     longest = 1
     for q in range(len(starts) - 1):
         longest = max(longest, starts[q + 1] - starts[q])
@@ -98,7 +99,6 @@ def _match(rows, bag, tokens, idf, inverse, out):  # type: ignore[no-untyped-def
             continue
         shortest = offsets[d + 1] - offsets[d]
         for place in range(offsets[d], offsets[d + 1]):
-            every[ids[place]] += 1
             k = slot[ids[place]]
             if k >= 0:
                 have += seen[k] < 0
@@ -109,11 +109,14 @@ def _match(rows, bag, tokens, idf, inverse, out):  # type: ignore[no-untyped-def
                         if count[each] > 0:
                             oldest = min(oldest, seen[each])
                     shortest = min(shortest, place - oldest + 1)
-        squared = 0.0
-        for place in range(offsets[d], offsets[d + 1]):
-            squared += (every[ids[place]] * idf[ids[place]]) ** 2
-            every[ids[place]] = 0
-        out[row, 3] = product / np.sqrt(length * squared) if length * squared > 0.0 else 0.0
+        if squared[d] < 0.0:  # of a document that several queries have, once
+            squared[d] = 0.0
+            for place in range(offsets[d], offsets[d + 1]):
+                every[ids[place]] += 1
+            for place in range(offsets[d], offsets[d + 1]):
+                squared[d] += (every[ids[place]] * idf[ids[place]]) ** 2
+                every[ids[place]] = 0
+        out[row, 3] = product / np.sqrt(length * squared[d]) if length * squared[d] > 0.0 else 0.0
         out[row, 4] = share / total if total > 0.0 else 0.0
         out[row, 5] = missed
         out[row, 6] = 1.0 / (1.0 + begin) if begin >= 0 else 0.0
