@@ -18,7 +18,7 @@ from pyarrow import feather, parquet
 
 import luce
 from luce.aggregate import leaderboard, read_ballots, read_runs
-from luce.aggregate.board.export import read_names
+from luce.aggregate.board.battles import read_names
 from luce.data.readers.feature_log import read_log
 from luce.data.table import Table
 from luce.data.trec import read_base, read_judgements, read_scores

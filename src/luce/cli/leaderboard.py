@@ -38,7 +38,7 @@ def _covariates(given: Sequence[str]) -> Any:
 
 
 def _names(path: Path) -> dict[str, str]:
-    from luce.aggregate.board.export import read_names
+    from luce.aggregate.board.battles import read_names
 
     return read_names(path)
 
@@ -202,7 +202,7 @@ def _write(board: Any, outputs: Outputs) -> None:
     if outputs.plot is not None:
         board.plot(outputs.plot, top=outputs.top)
     if outputs.win_matrix is not None and isinstance(board, Board):
-        from luce.aggregate.board.export import write_win_matrix
+        from luce.aggregate.board.plots import write_win_matrix
 
         write_win_matrix(board, outputs.win_matrix, outputs.top)
 

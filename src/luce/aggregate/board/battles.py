@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -284,6 +285,15 @@ def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[tup
         return renamed, ()
     listed = ", ".join(map(repr, absent[:3])) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
     return renamed, (f"{len(absent)} of {len(shown)} names are for items that are not in the data: {listed}.",)
+
+
+def read_names(path: Path) -> dict[str, str]:
+    """The first two columns of a file: id, and the name to show."""
+    table = Table.open(path)
+    if len(table.names) < 2:
+        raise DataError("A table of names needs two columns: the id in the results, and the name to show.")
+    rows = table.read(table.names[:2], table.names[:2])
+    return dict(zip(*(rows[name].text() for name in table.names[:2]), strict=True))
 
 
 def _sides(

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.display import check_picture, finished, new_figure
+from luce.result import check_ending, csv_text
+from luce.storage import atomic_write
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
@@ -77,6 +79,19 @@ def plot_win_matrix(board: Board, path: str | Path | None = None, *, top: int | 
     bar.set_label("P(row beats column)", fontsize=8)
     figure.axes[0].set_title(board.model.name, fontsize=9)
     return finished(figure, path)
+
+
+def write_win_matrix(board: Board, path: Path, top: int | None = None) -> None:
+    """P(row beats column), as a CSV with names, or as a picture."""
+    check_ending(path, (".csv", ".png", ".svg", ".pdf"))
+    if path.suffix.lower() != ".csv":
+        plot_win_matrix(board, path, top=top)
+        return
+    names = board.names[:top]
+    matrix = board.win_matrix()[:top, :top]
+    rows = [[name, *(None if v != v else f"{v:.6f}" for v in row)] for name, row in zip(names, matrix, strict=True)]
+    with atomic_write(path, "w") as stream:
+        stream.write(csv_text([["name", *names], *rows]))
 
 
 def plot_categories(boards: CategoryBoards, path: str | Path | None = None, *, top: int | None = None) -> Figure:

@@ -139,7 +139,7 @@ class Battled(Ranked):
     """What boards of battles have in common, whether strengths stay or move: probabilities of wins and draws."""
 
     model: Model
-    effects: Mapping[str, Any]
+    effects: Any
     played: Any
     """How many battles every item has, in the order of `names`."""
     outcomes: Callable[[FloatArray], tuple[FloatArray, FloatArray]]

@@ -105,7 +105,7 @@ def _history(names: tuple[str, ...], settings: Mapping[str, Any], arrays: dict[s
     return History(
         model=get_model(settings["model"], options.get("draws")),
         players=names,
-        parameters=Parameters(*settings["parameters"][:4], effects=tuple(map(float, effects.values()))),
+        parameters=Parameters(*settings["parameters"][:4])._replace(effects=tuple(map(float, effects.values()))),
         covariates=tuple(effects),
         modelled=bool(settings.get("modelled", True)),
         factor=float(settings.get("factor", 1.0)),

@@ -198,7 +198,7 @@ class History(Battled):
             raise DataError(
                 "The board had no draw, and the update has some: its tie parameter is not known; fit all battles."
             )
-        settings = {"dates": self.dates, "modelled": self.modelled, "factor": self.factor}
+        settings: Any = {"dates": self.dates, "modelled": self.modelled, "factor": self.factor}
         names, games, played, said = games_of(battles, self.model, self.players, **settings)
         assert self.model.link is not None
         present, _ = filtered(games, self.model.link, self.parameters, self.present)
