@@ -137,6 +137,7 @@ OF_FEATURES = ("feature", "rank", "reciprocal", "best", "least")
 KINDS = (*OF_FEATURES, "kernel", "product")
 _WEAK: dict[str, type] = {"single_feature": SingleFeature, "single_stump": SingleStump, "gradient_trees": GradientTrees}
 _INNER: dict[str, Any] = {"linear": FittedLinear, "stumps": FittedStumps, "trees": FittedTrees}
+_MOST = 2**31
 _MOST_LOG = 30.0
 """Products beyond e^30 times the mean of their list are cut there."""
 
@@ -214,12 +215,14 @@ class ListFunctions(Spec):
 
 
 def _table(name: str, given: Any) -> tuple[tuple[str, int, float], ...]:
-    if not isinstance(given, list) or not given:
+    if not isinstance(given, list | tuple) or not given:
         raise SettingError("listwise functions need 'columns'.")
     for entry in given:
-        if not isinstance(entry, list) or len(entry) != 3 or entry[0] not in KINDS:
+        if not isinstance(entry, list | tuple) or len(entry) != 3 or entry[0] not in KINDS:
             raise SettingError(f"a listwise function is {entry!r}; it must be a kind, a number and a strength.")
-    return tuple((kind, k, float(u) if isinstance(u, int | float) else np.nan) for kind, k, u in given)
+    return tuple(
+        (kind, k, float(u) if isinstance(u, float) or is_whole(u, -_MOST, _MOST) else np.nan) for kind, k, u in given
+    )
 
 
 def _some_kernels(name: str, given: Any) -> tuple[Kernel, ...]:
