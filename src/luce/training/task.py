@@ -82,7 +82,7 @@ class Task:
             "data": data_digest(self.data) + digest_of(self.target),
             "scorer": repr(self.scorer) if is_dataclass(self.scorer) else getattr(self.scorer, "name", None),
             "loss": repr(self.loss),
-            "trainer": repr([trainer.name, settings]),
+            "trainer": repr([trainer.name, sorted(settings.items())]),
             "seed": self.seed if drawn else None,
             "start": digest_of(start),
             "base": [digest_of(self.base), digest_of(self.valid_base)],
