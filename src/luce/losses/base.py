@@ -29,6 +29,15 @@ _MOST_SCORE = 1e100
 """Beyond this, sums and squares of scores leave the range of numbers."""
 
 
+class Filled(NamedTuple):
+    """What a kernel fills: values of the queries from `first` on, and, unless they are empty, slopes of their rows."""
+
+    first: int
+    values: FloatArray
+    grad: FloatArray | None
+    curvature: FloatArray | None
+
+
 class Outputs(NamedTuple):
     """What a loss fills for a run of queries.
 
@@ -44,9 +53,9 @@ class Outputs(NamedTuple):
     d_parameters: FloatArray
 
     @property
-    def arrays(self) -> tuple[int, FloatArray, FloatArray, FloatArray]:
-        """For a kernel: the first query, and what it fills of that and the following ones."""
-        return self.chunk[0], self.values, self.grad, self.curvature
+    def arrays(self) -> Filled:
+        """For a kernel."""
+        return Filled(self.chunk[0], self.values, self.grad, self.curvature)
 
     def spans(self, offsets: IntArray) -> tuple[slice, IntArray, IntArray]:
         """For arrays: the rows of the chunk, where its queries begin among them, and how long these are."""

@@ -258,8 +258,9 @@ class _Coupled:
 
 
 @kernel
-def newton(scores, target, offsets, counted, shift, weights, q, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+def newton(scores, gains, shift, weights, q, out):  # type: ignore[no-untyped-def]
     """Of queries one by one; `weights` are A, B and C, at least two of them above 0. A value is NaN where it strays."""
+    (target, offsets, counted), (first, values, grad, curvature) = gains, out
     A, B, C, longest = weights[0], weights[1], weights[2], np.int64(0)
     for i in range(len(values)):
         longest = max(longest, offsets[first + i + 1] - offsets[first + i])
@@ -275,7 +276,7 @@ def newton(scores, target, offsets, counted, shift, weights, q, first, values, g
             score = scores[start + j] + shift
             s[j] = abs(score) if A == 0.0 else score
         own_q = np.log(m) + 2.0 if q == 0.0 else q
-        nu, done = _solve(s, A, B, C, own_q - 1.0, y, room[3, :m], room[4, :m], room[5, :m])
+        nu, done = _solve(s, (A, B, C, own_q - 1.0), y, (room[3, :m], room[4, :m], room[5, :m]))
         values[i] = np.nan
         if not done:
             continue
@@ -336,14 +337,13 @@ def _elasticity(y, A, B, C, q1, nu):  # type: ignore[no-untyped-def]
 
 
 @part
-def _solve(s, A, B, C, q1, y, move, lag, share):  # type: ignore[no-untyped-def]
+def _solve(s, form, y, steps):  # type: ignore[no-untyped-def]
     """Fill y; nu (0 where C is 0), and whether the method arrived. y of an x that is 0 is `_NOTHING`."""
-    if A == 0.0 and _highest(s) == 0.0:
+    if form[0] == 0.0 and _highest(s) == 0.0:
         for j in range(len(y)):
             y[j] = _NOTHING
         return 0.0, True
-    nu = _guess(s, A, B, C, q1, y)
-    return _together(s, A, B, C, q1, nu, y, move, lag, share)
+    return _together(s, form, _guess(s, form, y), y, steps)
 
 
 @part(forceinline=True)
@@ -354,11 +354,12 @@ def _lambert(L):  # type: ignore[no-untyped-def]
 
 
 @part(fastmath={"contract"})
-def _guess(s, A, B, C, q1, y):  # type: ignore[no-untyped-def]
+def _guess(s, form, y):  # type: ignore[no-untyped-def]
     """First nu, from the highest score: the norm is between its x and m^(1/q) times that. And first y, given nu.
 
     These are the lower of the roots without the q-norm and without the square, at most log 2 above y.
     """
+    A, B, C, q1 = form
     above, scale = 0.5 * np.log(float(len(s))) / (q1 + 1.0), 1.0 / A if A > 0.0 else 1.0
     ratio = np.log((B + C * np.exp((1.0 - q1) * above)) * scale)
     top = _highest(s)
@@ -378,14 +379,15 @@ def _guess(s, A, B, C, q1, y):  # type: ignore[no-untyped-def]
 
 
 @part
-def _together(s, A, B, C, q1, nu, y, move, lag, share):  # type: ignore[no-untyped-def]
+def _together(s, form, nu, y, steps):  # type: ignore[no-untyped-def]
     """Newton on y and nu at once, two exponentials a coordinate and sweep; False where it has not arrived."""
+    move, lag, share = steps
     for _ in range(_SWEEPS):
-        _sweep(s, A, B, C, q1, nu, y, move, lag, share)
+        _sweep(s, form, nu, y, steps)
         d_nu = 0.0
-        if C > 0.0:
+        if form[2] > 0.0:
             total, spread, behind = _coupling(move, lag, share)
-            d_nu = (total * np.log(total) / (q1 + 1.0) - behind) / (total - spread)
+            d_nu = (total * np.log(total) / (form[3] + 1.0) - behind) / (total - spread)
         if not abs(d_nu) <= _LEAP:
             return nu, False
         largest = max(abs(d_nu), _advance(d_nu, move, lag, y))
@@ -398,8 +400,9 @@ def _together(s, A, B, C, q1, nu, y, move, lag, share):  # type: ignore[no-untyp
 
 
 @part(fastmath={"contract"})
-def _sweep(s, A, B, C, q1, nu, y, move, lag, share):  # type: ignore[no-untyped-def]
+def _sweep(s, form, nu, y, steps):  # type: ignore[no-untyped-def]
     """Step of every coordinate (Halley's, nu held), how it follows nu, and its share in the norm."""
+    (A, B, C, q1), (move, lag, share) = form, steps
     level = fast_exp(nu)
     for j in range(len(s)):
         t = fast_exp(y[j] - nu)

@@ -47,15 +47,15 @@ class RankSVM(PairwiseLoss):
 
     def run_pairs(self, here: Here, sums: Sums) -> None:
         """Fill what a pass over the pairs of some queries fills."""
-        _hinges(self.epsilon, *here, sums.values, sums.slopes, sums.bends)
+        _hinges(self.epsilon, here, sums)
 
 
 @kernel
-def _hinges(epsilon, starts, queries, f, win_weight, tie_weight, values, slopes, bends):  # type: ignore[no-untyped-def]
-    longest = np.int64(0)
+def _hinges(epsilon, here, sums):  # type: ignore[no-untyped-def]
+    (starts, queries, f, _, tie_weight), (values, _, slopes, bends), longest = here, sums, np.int64(0)
     for q in range(len(values)):
         longest = max(longest, starts[queries[q + 1]] - starts[queries[q]])
-    space, tier_of, sums = sort_space(longest), np.empty(longest, np.int64), np.empty((3, longest + 1))
+    space, tier_of, trees = sort_space(longest), np.empty(longest, np.int64), np.empty((3, longest + 1))
     for q in range(len(values)):
         first, last = queries[q], queries[q + 1]
         begin, end = starts[first], starts[last]
@@ -67,7 +67,7 @@ def _hinges(epsilon, starts, queries, f, win_weight, tie_weight, values, slopes,
         sort_descending(f[begin:end], order, space)
         for k in range(len(order)):
             order[k] += begin
-        values[q] = _margins(order, tier_of, begin, last - first, f, mean, win_weight, sums, slopes, bends)
+        values[q] = _margins((order, tier_of, begin, last - first), here, mean, trees, slopes, bends)
         _ascending_by_tier(order, tier_of, begin, starts[first : last + 1], space.items)
         for tier in range(first, last):
             weight, of = tie_weight[starts[tier]], space.items[starts[tier] - begin : starts[tier + 1] - begin]
@@ -76,12 +76,13 @@ def _hinges(epsilon, starts, queries, f, win_weight, tie_weight, values, slopes,
 
 
 @part
-def _margins(order, tier_of, begin, tiers, f, mean, weight, sums, slopes, bends):  # type: ignore[no-untyped-def]
+def _margins(sorted_here, here, mean, sums, slopes, bends):  # type: ignore[no-untyped-def]
     """All pairs of different tiers; `order` has the documents by falling score.
 
     A worse document j meets the better ones below its score plus 1, which from the lowest j up only become more; a
     better one the worse ones above its score less 1.
     """
+    (order, tier_of, begin, tiers), f, weight = sorted_here, here.f, here.win_weight
     n, total = len(order), 0.0
     sums[:, : tiers + 1] = 0.0
     near = n
@@ -184,11 +185,12 @@ class RankRegress(PairwiseLoss):
 
     def run_pairs(self, here: Here, sums: Sums) -> None:
         """Fill what a pass over the pairs of some queries fills."""
-        _squares(here.starts, here.queries, here.f, here.win_weight, sums.values, sums.slopes, sums.bends)
+        _squares(here, sums)
 
 
 @kernel
-def _squares(starts, queries, f, weight, values, slopes, bends):  # type: ignore[no-untyped-def]
+def _squares(here, sums):  # type: ignore[no-untyped-def]
+    (starts, queries, f, weight, _), (values, _, slopes, bends) = here, sums
     for q in range(len(values)):
         first_tier, last_tier = queries[q], queries[q + 1]
         mean = 0.0  # moments lose the fewest digits around the mean

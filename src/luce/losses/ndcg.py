@@ -191,7 +191,7 @@ class NDCGQNorm(NDCGLoss):
     def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
         """By the kernel."""
         q = 0.0 if self.q is None else self.q
-        q_norms(scores, *prepared, self._shift, q, 1.0, *out.arrays)
+        q_norms(scores, prepared, self._shift, q, 1.0, out.arrays)
 
 
 def _entries(name: str, given: Any) -> tuple[Any, ...]:
@@ -291,10 +291,10 @@ class NDCGMix(NDCGLoss):
         elif entropy == 0 and norm == 0:
             squares(*common, square, out)
         elif entropy == 0 and square == 0:
-            q_norms(scores, *prepared, self._shift, q, norm, *out.arrays)
+            q_norms(scores, prepared, self._shift, q, norm, out.arrays)
         else:
             weights = np.array([entropy * self.beta, 2 * square, 2 * norm])
-            newton(scores, *prepared, self._shift, weights, q, *out.arrays)
+            newton(scores, prepared, self._shift, weights, q, out.arrays)
         left = out.chunk[0] + np.flatnonzero(np.isnan(out.values))
         if not len(left):
             return
@@ -342,9 +342,9 @@ def squares(scores: FloatArray, prepared: NormalisedGains, shift: float, weight:
 
 
 @kernel
-def q_norms(scores, target, offsets, counted, shift, q, weight, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+def q_norms(scores, gains, shift, q, weight, out):  # type: ignore[no-untyped-def]
     """Kernel of psi* = ||s||_p^2 / (4 weight); q = 0 is log(m) + 2."""
-    half = 0.5 / weight
+    half, (target, offsets, counted), (first, values, grad, curvature) = 0.5 / weight, gains, out
     for i in range(len(values)):
         start, stop = offsets[first + i], offsets[first + i + 1]
         if not counted[first + i]:
@@ -352,7 +352,7 @@ def q_norms(scores, target, offsets, counted, shift, q, weight, first, values, g
             continue
         norm_q = np.log(stop - start) + 2.0 if q == 0.0 else q
         p = norm_q / (norm_q - 1.0)
-        norm, value = _q_norm(scores, target, np.uint64(start), np.uint64(stop), shift, p, half, grad)
+        norm, value = _q_norm(scores, target, (np.uint64(start), np.uint64(stop)), shift, p, half, grad)
         values[i] = 0.5 * half * norm * norm - value
         for row in range(start, stop if len(curvature) else start):
             # From scores that are all 0, a single one moves along half the square.
@@ -361,9 +361,9 @@ def q_norms(scores, target, offsets, counted, shift, q, weight, first, values, g
 
 
 @part(fastmath={"contract", "reassoc", "nnan", "nsz"})
-def _q_norm(scores, target, start, stop, shift, p, half, grad):  # type: ignore[no-untyped-def]
+def _q_norm(scores, target, rows, shift, p, half, grad):  # type: ignore[no-untyped-def]
     """||s||_p and <r, s> of one query, and its gradients, with one power a document: |s|^p = |s| |s|^(p - 1)."""
-    top = 0.0
+    (start, stop), top = rows, 0.0
     for row in range(start, stop):
         top = max(top, abs(scores[row] + shift))
     by_top = 1.0 / top if top > 0.0 else 0.0

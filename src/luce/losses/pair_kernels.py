@@ -86,11 +86,12 @@ def form_of(code: int, t: float) -> Form:
 
 
 @part(reorder=True)
-def _row(c, b, a, e, first, last, slope_unit, bend_unit, slopes, bends):  # type: ignore[no-untyped-def]
+def _row(curve, e, first, last, units, slopes, bends):  # type: ignore[no-untyped-def]
     """One document against a range: sums of -slope, bend, x / D and (where small) log D, and the product of all D.
 
     Places are unsigned numbers: others would be tested for being negative, and no vector instruction be used.
     """
+    (c, b, a), (slope_unit, bend_unit) = curve, units
     slope, bend, share, small, product = 0.0, 0.0, 0.0, 0.0, 1.0
     curved = len(bends) > 0
     for j in range(np.uint64(first), np.uint64(last)):
@@ -104,18 +105,19 @@ def _row(c, b, a, e, first, last, slope_unit, bend_unit, slopes, bends):  # type
         slopes[j] += slope_unit * pull
         share += x * one_over
         if curved:
-            curve = x * (c + b * x * (4.0 + c * x)) * one_over * one_over
-            bend += curve
-            bends[j] += bend_unit * curve
+            bent = x * (c + b * x * (4.0 + c * x)) * one_over * one_over
+            bend += bent
+            bends[j] += bend_unit * bent
     return slope, bend, share, small, product
 
 
 @part
-def pairs_of_tiers(form, starts, first, last, f, e, win_weight, tie_weight, slopes, bends):  # type: ignore[no-untyped-def]
+def pairs_of_tiers(form, here, first, last, e, sums):  # type: ignore[no-untyped-def]
     """All pairs of a run of tiers: the value, and the derivative in the tie parameter; NaN where scores are too far.
 
     Adds to `slopes` and, unless it is empty, to `bends`; `e` is room for the exponentials.
     """
+    (starts, _, f, win_weight, tie_weight), (_, _, slopes, bends) = here, sums
     begin, end, s = starts[first], starts[last], form.scale
     low, high = f[begin], f[begin]
     for i in range(begin, end):
@@ -128,10 +130,13 @@ def pairs_of_tiers(form, starts, first, last, f, e, win_weight, tie_weight, slop
     log_tie = math.log(1.0 + form.tie[0] + form.tie[1])
     value, by_t, product, small, full, last_weight = 0.0, 0.0, 1.0, 0.0, 0.0, 0.0
     for tier in range(first, last):
-        here, tier_end = starts[tier], starts[tier + 1]
-        for i in range(here, tier_end):
+        tier_begin, tier_end = starts[tier], starts[tier + 1]
+        for i in range(tier_begin, tier_end):
             # The part s z of a tie, summed over its tier, is what every document has more after it than before it.
-            after, uneven = tie_weight[i] * (tier_end - 1 - i), tie_weight[i] * s * (tier_end - 1 - i - (i - here))
+            after, uneven = (
+                tie_weight[i] * (tier_end - 1 - i),
+                tie_weight[i] * s * (tier_end - 1 - i - (i - tier_begin)),
+            )
             slopes[i] += uneven
             value += uneven * f[i] + after * form.tie_constant
             by_t += after * form.by_t[3]
@@ -151,7 +156,7 @@ def pairs_of_tiers(form, starts, first, last, f, e, win_weight, tie_weight, slop
                         value += last_weight * (small if product < 1.0 + _SMALL else math.log(product))
                         product, small, full, last_weight = 1.0, 0.0, 0.0, weight
                     slope, bend, share, more, factors = _row(
-                        c, b, a, e, j, j + n, s * weight, s * s * weight, slopes, bends
+                        (c, b, a), e, j, j + n, (s * weight, s * s * weight), slopes, bends
                     )
                     j, full, product, small = j + n, full + n * largest, product * factors, small + more
                     slopes[i] -= s * weight * slope
@@ -162,14 +167,13 @@ def pairs_of_tiers(form, starts, first, last, f, e, win_weight, tie_weight, slop
 
 
 @kernel
-def pairs_of_queries(form, starts, queries, f, win_weight, tie_weight, longest, values, by_t, slopes, bends):  # type: ignore[no-untyped-def]
+def pairs_of_queries(form, here, longest, sums):  # type: ignore[no-untyped-def]
     """`pairs_of_tiers` of every query of at most `longest` documents."""
-    e = np.empty(len(f))
-    for q in range(len(values)):
-        if starts[queries[q + 1]] - starts[queries[q]] <= longest:
-            values[q], by_t[q] = pairs_of_tiers(
-                form, starts, queries[q], queries[q + 1], f, e, win_weight, tie_weight, slopes, bends
-            )
+    e = np.empty(len(here.f))
+    for q in range(len(sums.values)):
+        first, last = here.queries[q], here.queries[q + 1]
+        if here.starts[last] - here.starts[first] <= longest:
+            sums.values[q], sums.by_t[q] = pairs_of_tiers(form, here, first, last, e, sums)
 
 
 def pair_table(terms: Terms, span: float, width: float, ties: bool) -> FloatArray:
@@ -189,11 +193,13 @@ def pair_table(terms: Terms, span: float, width: float, ties: bool) -> FloatArra
 
 
 @kernel
-def pairs_by_table(table, width, starts, queries, f, win_weight, tie_weight, longest, values, by_t, slopes, bends):  # type: ignore[no-untyped-def]
+def pairs_by_table(table, width, here, longest, sums):  # type: ignore[no-untyped-def]
     """Value and derivative in the tie parameter of every query of at most `longest` documents; adds to the others.
 
     NaN where the scores of a query are further apart than any table reaches; the others must be within this one.
     """
+    starts, queries, f, win_weight, tie_weight = here
+    values, by_t, slopes, bends = sums
     middle, a_cell = table.shape[1] // 2, _CELLS_A_PANEL / width
     for q in range(len(values)):
         begin, end = starts[queries[q]], starts[queries[q + 1]]

@@ -129,7 +129,7 @@ class LinkedLoss(PairwiseLoss):
 
     def _pairs(self, here: Here, longest: int, sums: Sums) -> None:
         """The pairs of queries of at most `longest` documents; NaN where their scores are too far apart."""
-        pairs_of_queries(form_of(self.code, self._t), *here, longest, *sums)
+        pairs_of_queries(form_of(self.code, self._t), here, longest, sums)
 
 
 class TiedLoss(LinkedLoss):
@@ -158,7 +158,7 @@ class TabledLoss(TiedLoss):
         if self.exact:
             sums.values[:] = np.nan
         else:
-            pairs_by_table(self._table(here, longest), self.panel_width, *here, longest, *sums)
+            pairs_by_table(self._table(here, longest), self.panel_width, here, longest, sums)
 
     def _table(self, here: Here, longest: int) -> FloatArray:
         """What all pairs of these queries are read off, those of longer queries so far as a table reaches."""

@@ -32,11 +32,6 @@ class Races(NamedTuple):
     offsets: IntArray
     weights: FloatArray
 
-    @property
-    def stages(self) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-        """For a kernel that goes race by race."""
-        return self.order, self.starts, self.races, self.weights
-
 
 class StagedLikelihood(Likelihood):
     r"""A likelihood that goes stage by stage over the tiers of a query, and how its stages are weighed and cut.

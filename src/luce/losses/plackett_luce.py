@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED, Outputs, Target, as_labels, check_scores, statements
+from luce.losses.base import NOT_WANTED, Filled, Outputs, Target, as_labels, check_scores, statements
 from luce.losses.chances import PairProbabilities, TopKChances, exact_pairs, exact_top
 from luce.losses.partition import Races, StagedLikelihood
 from luce.numerics.compiled import kernel, part
@@ -112,7 +112,7 @@ class PlackettLuce(StagedLikelihood):
 
     def fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian."""
-        run_races(self.method, prepared, scores, *out.arrays)
+        run_races(self.method, prepared, scores, out.arrays)
 
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the tiers of one query among all tiers of those sizes, however training treats ties."""
@@ -120,7 +120,7 @@ class PlackettLuce(StagedLikelihood):
         f = check_scores(scores)
         value = np.empty(1)
         races = PlackettLuce().prepare(target, np.array([0, len(f)]))
-        run_races(EXACT, races._replace(weights=np.empty(0)), f, 0, value, np.empty_like(f), NOT_WANTED)
+        run_races(EXACT, races._replace(weights=np.empty(0)), f, Filled(0, value, np.empty_like(f), NOT_WANTED))
         return -float(value[0])
 
     def sample(self, scores: ArrayLike, rng: np.random.Generator, sizes: Sequence[int] | None = None) -> FloatArray:
@@ -167,8 +167,9 @@ def race_to_top(scores: FloatArray, k: int) -> TopKChances:
 
 
 @kernel
-def run_races(method, target, scores, first, values, grad, curvature):  # type: ignore[no-untyped-def]
-    """`one_race` for all races of the queries from `first` on, as many as there are values to fill."""
+def run_races(method, target, scores, out):  # type: ignore[no-untyped-def]
+    """`one_race` for all races of the queries from `out.first` on, as many as there are values to fill."""
+    first, values, grad, curvature = out
     last = first + len(values)
     begin, end = target.queries[first], target.queries[last]
     room = race_room(target.starts, target.races, begin, end)
@@ -180,15 +181,15 @@ def run_races(method, target, scores, first, values, grad, curvature):  # type: 
     for i in range(len(values)):
         values[i] = 0.0
         for race in range(target.queries[first + i], target.queries[first + i + 1]):
-            values[i] += _race_of(method, target, race, scores, shift, room, grad, curvature)
+            values[i] += _race_of(method, target, race, scores, shift, room, (grad, curvature))
 
 
 @part
-def _race_of(method, target, race, scores, shift, room, grad, curvature):  # type: ignore[no-untyped-def]
+def _race_of(method, target, race, scores, shift, room, slopes):  # type: ignore[no-untyped-def]
     """`one_race` of the race of that number."""
     a, b = target.races[race], target.races[race + 1]
     weights = target.weights[a:b] if len(target.weights) else target.weights
-    return one_race(method, scores, target.order, target.starts[a : b + 1], shift, weights, room, grad, curvature)
+    return one_race(method, scores, (target.order, target.starts[a : b + 1]), shift, weights, room, slopes)
 
 
 @part
@@ -203,21 +204,22 @@ def race_room(starts, races, first, last):  # type: ignore[no-untyped-def]
 
 
 @part
-def one_race(method, scores, order, starts, shift, weights, room, grad, curvature):  # type: ignore[no-untyped-def]
+def one_race(method, scores, tiers, shift, weights, room, slopes):  # type: ignore[no-untyped-def]
     """Value of the tiers `order[starts[k]:starts[k + 1]]`; adds to grad and, unless it is empty, to curvature.
 
     Row r of the data is entry `r - shift` of scores, grad and curvature, so that a caller may hold a block only.
     `weights` has one a tier, or none where all are 1.
     """
-    tiers, rooms, after = len(starts) - 1, room[0], room[2]
+    (order, starts), (grad, curvature) = tiers, slopes
+    stages, rooms, after = len(starts) - 1, room[0], room[2]
     running = -np.inf
-    for k in range(tiers - 1, 0, -1):
+    for k in range(stages - 1, 0, -1):
         running = _log_sum(running, scores, order, starts[k], starts[k + 1], shift)
         after[k - 1] = running
     # Over the stages so far, in units of what came after the last of them: what a share is multiplied by in the
     # gradient, and it and its square in the curvature, which is the diagonal of the Hessian.
     value, once, twice = 0.0, 0.0, 0.0
-    for k in range(tiers):
+    for k in range(stages):
         if k > 0:
             for j in range(starts[k], starts[k + 1]):
                 row = order[j] - shift
@@ -225,25 +227,25 @@ def one_race(method, scores, order, starts, shift, weights, room, grad, curvatur
                 grad[row] += share * once
                 if len(curvature):
                     curvature[row] += max(share * once - share * share * twice, 0.0)
-        if k == tiers - 1:
+        if k == stages - 1:
             break
         if k > 0:
             smaller = math.exp(after[k] - after[k - 1])
             once, twice = once * smaller, twice * smaller * smaller
         m = starts[k + 1] - starts[k]
-        log_rates, slopes, bends = room[1][0, :m], room[1][1, :m], room[1][2, : m if len(curvature) else 0]
+        log_rates, pulls, bends = room[1][0, :m], room[1][1, :m], room[1][2, : m if len(curvature) else 0]
         for i in range(m):
             log_rates[i] = scores[order[starts[k] + i] - shift] - after[k]
         if method is None or m == 1:
-            log_p, total, second = chance_of_tier(log_rates, slopes, bends, rooms)
+            log_p, total, second = chance_of_tier(log_rates, pulls, bends, rooms)
         else:
-            log_p, total, second = _approximate(log_rates, method == EFRON, slopes, bends)
+            log_p, total, second = _approximate(log_rates, method == EFRON, pulls, bends)
         weight = weights[k] if len(weights) else 1.0
         value -= weight * log_p
         once, twice = once + weight * total, twice + weight * second
         for i in range(m):
             row = order[starts[k] + i] - shift
-            grad[row] -= weight * slopes[i]
+            grad[row] -= weight * pulls[i]
             if len(curvature):
                 curvature[row] += weight * bends[i]
     return value
@@ -300,7 +302,7 @@ def _races_pass(method, races, X, weights, offsets, query_weight, first, last, b
         for i in range(q, end):
             here = 0.0
             for race in range(races.queries[i], races.queries[i + 1]):
-                here += _race_of(method, races, race, scores, start, room, d_scores, no_curvature)
+                here += _race_of(method, races, race, scores, start, room, (d_scores, no_curvature))
             value += query_weight[i] * here
         total = weigh_queries(offsets, query_weight, q, end, d_scores, total)
         accumulate_block(X[start : offsets[end]], d_scores, grad)

@@ -78,9 +78,9 @@ class PMOP(PartitionLikelihood):
         else:
             oriented = scores
         if self.stage_weights is None:
-            run_queries(oriented, *prepared.stages, *out.arrays)
+            run_queries(oriented, prepared, out.arrays)
         else:
-            _powered_queries(oriented, np.array(self.stage_weights), *prepared.stages, *out.arrays)
+            _powered_queries(oriented, np.array(self.stage_weights), prepared, out.arrays)
         if self.direction == "backward":
             np.negative(grad[rows], out=grad[rows])
 
@@ -118,13 +118,15 @@ def _model_sizes(n: int) -> FloatArray:
 
 
 @kernel
-def run_queries(scores, order, starts, queries, weights, first, values, grad, curvature):  # type: ignore[no-untyped-def]
-    """`one_query` for the queries from `first` on, as many as there are values to fill."""
-    scratch, shift = stage_scratch(queries, first, first + len(values)), np.int64(0)
-    for i in range(len(values)):
-        a, b = queries[first + i], queries[first + i + 1]
-        own = weights[a:b] if len(weights) else weights
-        values[i] = one_query(scores, order, starts[a : b + 1], shift, own, scratch, grad, curvature)
+def run_queries(scores, target, out):  # type: ignore[no-untyped-def]
+    """`one_query` for the queries from `out.first` on, as many as there are values to fill."""
+    last = out.first + len(out.values)
+    scratch, shift = stage_scratch(target.races, out.first, last), np.int64(0)
+    for q in range(out.first, last):
+        a, b = target.races[q], target.races[q + 1]
+        own = target.weights[a:b] if len(target.weights) else target.weights
+        tiers, slopes = (target.order, target.starts[a : b + 1]), (out.grad, out.curvature)
+        out.values[q - out.first] = one_query(scores, tiers, shift, own, scratch, slopes)
 
 
 @part
@@ -137,20 +139,20 @@ def stage_scratch(queries, first, last):  # type: ignore[no-untyped-def]
 
 
 @part
-def one_query(scores, order, starts, shift, weights, scratch, grad, curvature):  # type: ignore[no-untyped-def]
+def one_query(scores, tiers, shift, weights, scratch, slopes):  # type: ignore[no-untyped-def]
     """Value of one query with tiers `order[starts[k]:starts[k + 1]]`; fills grad and, unless empty, curvature.
 
     The terms are [PMOP] (9), their sum, with that of what is left carried along, [PMOP] (10), its gradient [PMOP] (11).
     Row r of the data is entry `r - shift` of scores, grad and curvature, so that a caller may hold a block only.
     `weights` has one a tier, or none where all are 1.
     """
-    low, high = np.inf, -np.inf
+    (order, starts), low, high = tiers, np.inf, -np.inf
     for j in range(starts[0], starts[-1]):
         score = scores[order[j] - shift]
         low, high = min(low, score), max(high, score)
     if high - low < _LINEAR_RANGE:
-        return _one_query_linear(scores, order, starts, shift, weights, high, scratch, grad, curvature)
-    return _one_query_logarithmic(scores, order, starts, shift, weights, scratch, grad, curvature)
+        return _one_query_linear(scores, tiers, shift, weights, high, scratch, slopes)
+    return _one_query_logarithmic(scores, tiers, shift, weights, scratch, slopes)
 
 
 # exp(-2 * 300) is far from underflow, so that sums of phi, of 1/phi and of their squares need no logarithms.
@@ -158,7 +160,8 @@ _LINEAR_RANGE = 300.0
 
 
 @part
-def _one_query_linear(scores, order, starts, shift, weights, high, scratch, grad, curvature):  # type: ignore[no-untyped-def]
+def _one_query_linear(scores, tiers, shift, weights, high, scratch, slopes):  # type: ignore[no-untyped-def]
+    (order, starts), (grad, curvature) = tiers, slopes
     stages = len(starts) - 1
     tier, left = scratch[0], scratch[1]  # sums of phi over X_k, and over R_k by a backward sweep
     running = 0.0
@@ -189,7 +192,8 @@ def _one_query_linear(scores, order, starts, shift, weights, high, scratch, grad
 
 
 @part
-def _one_query_logarithmic(scores, order, starts, shift, weights, scratch, grad, curvature):  # type: ignore[no-untyped-def]
+def _one_query_logarithmic(scores, tiers, shift, weights, scratch, slopes):  # type: ignore[no-untyped-def]
+    (order, starts), (grad, curvature) = tiers, slopes
     stages = len(starts) - 1
     top, log_tier, log_left = scratch[0], scratch[1], scratch[2]  # largest score of X_k; logs of the sums of phi
     running = -np.inf
@@ -226,17 +230,17 @@ def _one_query_logarithmic(scores, order, starts, shift, weights, scratch, grad,
 
 @kernel
 def _tiers_pass(prepared, X, weights, offsets, query_weight, first, last, block_rows, grad):  # type: ignore[no-untyped-def]
-    order, starts, tiers = prepared.order, prepared.starts, prepared.races
+    order, starts, races = prepared.order, prepared.starts, prepared.races
     scores = np.empty(most_rows(offsets, first, last, block_rows))
     d_scores, no_curvature, all_alike = np.empty(len(scores)), np.empty(0), np.empty(0)
-    scratch = stage_scratch(tiers, first, last)
+    scratch = stage_scratch(races, first, last)
     value, total, q = 0.0, 0.0, first
     while q < last:
         start, end = offsets[q], end_of_block(offsets, q, last, block_rows)
         score_rows(X[start : offsets[end]], weights, scores)
         for i in range(q, end):
-            cuts = starts[tiers[i] : tiers[i + 1] + 1]
-            value += query_weight[i] * one_query(scores, order, cuts, start, all_alike, scratch, d_scores, no_curvature)
+            tiers = order, starts[races[i] : races[i + 1] + 1]
+            value += query_weight[i] * one_query(scores, tiers, start, all_alike, scratch, (d_scores, no_curvature))
         total = weigh_queries(offsets, query_weight, q, end, d_scores, total)
         accumulate_block(X[start : offsets[end]], d_scores, grad)
         q = end
@@ -244,9 +248,10 @@ def _tiers_pass(prepared, X, weights, offsets, query_weight, first, last, block_
 
 
 @kernel
-def _powered_queries(scores, powers, order, starts, queries, weights, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+def _powered_queries(scores, powers, target, out):  # type: ignore[no-untyped-def]
+    order, starts, weights, (first, values, grad, curvature) = target.order, target.starts, target.weights, out
     for i in range(len(values)):
-        begin, end = queries[first + i], queries[first + i + 1]
+        begin, end = target.races[first + i], target.races[first + i + 1]
         last = starts[end]
         clear(order[starts[begin] : last], grad, curvature)
         values[i] = 0.0

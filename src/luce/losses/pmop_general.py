@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.checks import fits_in_memory
-from luce.losses.base import NOT_WANTED, Outputs, Target
+from luce.losses.base import NOT_WANTED, Filled, Outputs, Target
 from luce.losses.partition import PartitionLikelihood, Races
 from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
@@ -84,16 +84,16 @@ class PMOPExact(PartitionLikelihood):
         one stage.
         """
         if self.sizes == "given":
-            _queries_of_given_sizes(scores, *prepared.stages, *out.arrays)
+            _queries_of_given_sizes(scores, prepared, out.arrays)
         else:
-            _queries(scores, *prepared.stages, self.sizes == "printed", *out.arrays)
+            _queries(scores, prepared, self.sizes == "printed", out.arrays)
 
     def fill_values(self, races: Races, scores: FloatArray, first: int, values: FloatArray) -> None:
         """The values alone of races from `first` on."""
         if self.sizes == "given":
-            _queries_of_given_sizes(scores, *races.stages, first, values, NOT_WANTED, NOT_WANTED)
+            _queries_of_given_sizes(scores, races, Filled(first, values, NOT_WANTED, NOT_WANTED))
         else:
-            _queries(scores, *races.stages, self.sizes == "printed", first, values, None, None)
+            _queries(scores, races, self.sizes == "printed", Filled(first, values, None, None))
 
     def _log_prob(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
         self._check_fits(cut)
@@ -104,7 +104,7 @@ class PMOPExact(PartitionLikelihood):
 
     def _log_prob_given_sizes(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
         value = np.empty(1)
-        _queries_of_given_sizes(scores, *cut.stages, 0, value, NOT_WANTED, NOT_WANTED)
+        _queries_of_given_sizes(scores, cut, Filled(0, value, NOT_WANTED, NOT_WANTED))
         return -float(value[0])
 
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
@@ -178,7 +178,7 @@ class SampledPMOP(PartitionLikelihood):
     def _fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         """One value a query, the gradient estimated."""
         run = (np.uint64(self.seed), self._chain, self.steps, self.samples)
-        _chained_queries(scores, *prepared.stages, run, *out.arrays)
+        _chained_queries(scores, prepared, run, out.arrays)
         if self.value == "exact":
             self._exact.fill_values(prepared, scores, out.chunk[0], out.values)
 
@@ -228,16 +228,18 @@ class PMOPMetropolis(SampledPMOP):
 
 
 @kernel
-def _queries(scores, order, starts, queries, weights, evened, first, values, grad, curvature):  # type: ignore[no-untyped-def]
-    for i in range(len(values)):
-        a, b = queries[first + i], queries[first + i + 1]
-        own = weights[a:b] if len(weights) else weights
-        values[i] = _one_query(scores, order, starts[a : b + 1], own, evened, grad, curvature)
+def _queries(scores, target, evened, out):  # type: ignore[no-untyped-def]
+    for i in range(len(out.values)):
+        a, b = target.races[out.first + i], target.races[out.first + i + 1]
+        own = target.weights[a:b] if len(target.weights) else target.weights
+        tiers = target.order, target.starts[a : b + 1]
+        out.values[i] = _one_query(scores, tiers, own, evened, out.grad, out.curvature)
 
 
 @part
-def _one_query(scores, order, starts, weights, evened, grad, curvature):  # type: ignore[no-untyped-def]
+def _one_query(scores, tiers, weights, evened, grad, curvature):  # type: ignore[no-untyped-def]
     """Log-likelihood [PMOP] (12) and its gradient [PMOP] (13), both exact; without `grad` the value alone."""
+    order, starts = tiers
     stages, end = len(starts) - 1, starts[-1]
     n = end - starts[0]
     # Worst first: what remains before a stage is then a prefix, and all stages share one program.
@@ -273,10 +275,11 @@ def _one_query(scores, order, starts, weights, evened, grad, curvature):  # type
 
 
 @kernel
-def _queries_of_given_sizes(scores, order, starts, queries, weights, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+def _queries_of_given_sizes(scores, target, out):  # type: ignore[no-untyped-def]
     """An empty `grad` asks for the values alone."""
+    order, starts, weights, (first, values, grad, curvature) = target.order, target.starts, target.weights, out
     for i in range(len(values)):
-        begin, end = queries[first + i], queries[first + i + 1]
+        begin, end = target.races[first + i], target.races[first + i + 1]
         values[i] = 0.0
         clear(order[starts[begin] : starts[end]], grad, curvature)
         for k in range(begin, end):
@@ -302,25 +305,26 @@ def _stage_of_given_size(f, size, rows, weight, grad, curvature):  # type: ignor
 
 
 @kernel
-def _chained_queries(scores, order, starts, queries, weights, run, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+def _chained_queries(scores, target, run, out):  # type: ignore[no-untyped-def]
     seed, chain, steps, samples = run
+    order, starts, weights, (first, values, grad, curvature) = target.order, target.starts, target.weights, out
     for i in range(len(values)):
         q = first + i
-        begin, end = queries[q], queries[q + 1]
+        begin, end = target.races[q], target.races[q + 1]
         random = stream(seed, q)
         clear(order[starts[begin] : starts[end]], grad, curvature)
         values[i] = 0.0
         for k in range(begin, end):
-            rows = order[starts[k] : starts[end]]
-            size = starts[k + 1] - starts[k]
+            rows, size = order[starts[k] : starts[end]], starts[k + 1] - starts[k]
             weight = weights[k] if len(weights) else 1.0
-            chained = (random, chain, steps, samples)
-            values[i] += weight * _chained_stage(scores, rows, size, weight, *chained, grad, curvature)
+            chained = random, chain, steps, samples
+            values[i] += weight * _chained_stage(scores, rows, size, weight, chained, grad, curvature)
 
 
 @part
-def _chained_stage(scores, rows, size, weight, random, chain, steps, samples, grad, curvature):  # type: ignore[no-untyped-def]
+def _chained_stage(scores, rows, size, weight, chained, grad, curvature):  # type: ignore[no-untyped-def]
     """Estimate from one chain over `rows`, which starts at the first `size` of them, the observed tier."""
+    random, chain, steps, samples = chained
     f, member, value = np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_), 0.0
     for i in range(len(rows)):
         f[i], member[i] = scores[rows[i]], i < size

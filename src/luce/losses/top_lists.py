@@ -211,9 +211,9 @@ def top_groups(kind: int, lists: TopLists) -> TopGroups:
 
 def fill_groups(prepared: TopGroups, scores: FloatArray, out: Outputs, against: Against) -> None:
     """Value, gradient and curvature of a run of queries, each the sum over its lists."""
-    run_races(EXACT, prepared.races, scores, *out.arrays)
-    if prepared.lists.across.any() and add_seats(prepared.lists, scores, None, *out.arrays):
-        add_seats(prepared.lists, scores, True, *out.arrays)
+    run_races(EXACT, prepared.races, scores, out.arrays)
+    if prepared.lists.across.any() and add_seats(prepared.lists, scores, None, out.arrays):
+        add_seats(prepared.lists, scores, True, out.arrays)
     first, last = (int(prepared.firsts[q]) for q in out.chunk)
     if first == last:
         return
@@ -232,12 +232,12 @@ def fill_groups(prepared: TopGroups, scores: FloatArray, out: Outputs, against: 
 
 
 @kernel
-def add_seats(lists, scores, logs, first, values, grad, curvature):  # type: ignore[no-untyped-def]
+def add_seats(lists, scores, logs, out):  # type: ignore[no-untyped-def]
     """Add -log of the chance that the first to arrive among a tie and all below it are of the tie, for its seats.
 
     The ties that plain numbers, or logarithms, are for (see `chance_of_seats`); whether there are others.
     """
-    rows, others = lists.rows, False
+    rows, others, (first, values, grad, curvature) = lists.rows, False, out
     for i in range(len(values)):
         for t in range(lists.queries[first + i], lists.queries[first + i + 1]):
             begin, end, last = lists.starts[t] + lists.begins[t], lists.starts[t] + lists.ends[t], lists.starts[t + 1]
