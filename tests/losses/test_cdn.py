@@ -56,7 +56,7 @@ def test_linear_time_gives_the_same_as_every_pair(n, grades, spread):
     found = {}
     for how in (DIRECT, TREE, NODES_ONLY, AUTO):
         grad, curvature, d_weights = np.zeros(n), np.zeros(n), np.zeros((2, 2))
-        value = _one_graded(f, starts, weights, tables, moments_to_nodes(), how, grad, curvature, d_weights)
+        value = _one_graded(f, starts, (weights, tables, moments_to_nodes(), how), grad, curvature, d_weights)
         found[how] = (np.array(value), grad, curvature, d_weights)
     for how in (TREE, NODES_ONLY, AUTO):
         for direct, other in zip(found[DIRECT], found[how], strict=True):
@@ -69,7 +69,7 @@ def test_points_meet_by_panels_over_any_range():
     m = rng.uniform(0.2, 1.0, len(r))
     tables = tables_for(8 * np.abs(r).max())
     first, second = np.empty(len(r)), np.empty(len(r))
-    value = meet(r, m, 1.5, 0.4, tables, TREE, first, second)
+    value = meet(r, m, (1.5, 0.4), tables, TREE, first, second)
     exact = all_pairs(Sigmoid(), np.array([[1.5, 0.4]]), r, m, curved=True)
     assert value == pytest.approx(exact.values[0], rel=1e-12)
     slope, bend = 1.5 * first + 0.4 * second, 1.5**2 * first + 0.4**2 * second

@@ -376,7 +376,8 @@ class CDN(Loss):
         n, weight = len(starts) - 1, m[members]
         values, d_weights, slope, bend = np.empty(n), np.zeros((n, self.functions, 2)), *np.empty((2, len(members)))
         tables = tables_for(4.0 * float(np.abs(r).max(initial=0.0)) * float(self._weights.max()) + 2.0)
-        meet_in_groups(r[members], weight, starts, self._weights, tables, values, slope, bend, d_weights)
+        law = self._weights, tables, moments_to_nodes(), AUTO
+        meet_in_groups(r[members], weight, starts, law, values, (slope, bend), d_weights)
         felt.values[:] += np.bincount(graph, values, len(felt.values))
         np.add.at(felt.d_weights, graph, d_weights)
         felt.slope[:] += np.bincount(members, weight * slope, len(r))
@@ -393,8 +394,8 @@ class CDN(Loss):
         grad, curvature = np.zeros(len(rows)), np.zeros(len(rows) if len(out.curvature) else 0)
         if isinstance(self._family, Sigmoid) and not self.exact:
             reach = 2.0 * float(np.ptp(f)) * float(self._weights.max()) + 1.0 if len(f) else 1.0
-            common = (self._weights, tables_for(2.0 * reach), moments_to_nodes(), AUTO)
-            tiered(f, starts, chains, *common, felt.values, grad, curvature, felt.d_weights)
+            law = self._weights, tables_for(2.0 * reach), moments_to_nodes(), AUTO
+            tiered(f, (starts, chains), law, felt.values, grad, curvature, felt.d_weights)
         else:
             for chain in np.flatnonzero(np.diff(chains) > 1).tolist():
                 cuts = starts[chains[chain] : chains[chain + 1] + 1]

@@ -58,13 +58,13 @@ def _tables(levels: int) -> Tables:
 
 
 @part
-def meet(r, m, w1, w2, tables, how, first, second):  # type: ignore[no-untyped-def]
+def meet(r, m, w, tables, how, first, second):  # type: ignore[no-untyped-def]
     """The sum [StructRank] (8) over ordered pairs; fills what each point feels in the first and the second argument.
 
     `first[i]` is the sum over j of m_j p1(r_i, r_j) and `second[j]` that over i of m_i p2(r_i, r_j), with p1 and p2 the
     softmax weights: the derivative of the sum in r_i is -m_i (w1 first[i] + w2 second[i]).
     """
-    n, reach = len(r), 0.0
+    n, reach, (w1, w2) = len(r), 0.0, w
     for i in range(n):
         reach = max(reach, max(w1, w2) * abs(r[i]))
     if reach <= _FAST_RANGE and (how == DIRECT or (how == AUTO and _PAIR * n * n < _POINT * n + _TREE)):
@@ -115,20 +115,20 @@ def _meet_by_panels(r, m, w1, w2, tables, first, second):  # type: ignore[no-unt
 
 
 @part
-def meet_all(r, m, weights, tables, how, slope, bend, d_weights):  # type: ignore[no-untyped-def]
+def meet_all(r, m, law, slope, bend, d_weights):  # type: ignore[no-untyped-def]
     """Sum over the K functions of `meet`, with its derivative at every point and in the weights.
 
     `slope` is minus the derivative in r, per unit of m; `bend` the second derivative of a convex majoriser, since the
     Hessian of a log-sum-exp lies below the diagonal matrix of its softmax weights.
     """
-    n = len(r)
+    n, (weights, tables, _, how) = len(r), law
     first, second = np.empty(n), np.empty(n)
     value = 0.0
     for i in range(n):
         slope[i], bend[i] = 0.0, 0.0
     for k in range(len(weights)):
         w1, w2 = weights[k, 0], weights[k, 1]
-        value += meet(r, m, w1, w2, tables, how, first, second)
+        value += meet(r, m, (w1, w2), tables, how, first, second)
         for i in range(n):
             slope[i] += w1 * first[i] + w2 * second[i]
             bend[i] += w1 * w1 * first[i] + w2 * w2 * second[i]
@@ -163,9 +163,9 @@ def _by_nodes_costs_less(how, n_edges, n_tiers, panels, span, functions):  # typ
 
 
 @part
-def _one_graded(f, starts, weights, tables, matrix, how, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
+def _one_graded(f, starts, law, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
     """One query, its documents in tiers, best first; adds to `grad` and, unless it is empty, to `curvature`."""
-    n = len(f)
+    n, (weights, tables, matrix, how) = len(f), law
     n_edges = n * (n - 1) // 2
     for tier in range(len(starts) - 1):
         size = starts[tier + 1] - starts[tier]
@@ -184,28 +184,21 @@ def _one_graded(f, starts, weights, tables, matrix, how, grad, curvature, d_weig
             tree = grow_tree(f, width)
             panels = tree.starts[1]
             if _by_nodes_costs_less(how, n_edges, len(starts) - 1, panels, tree.ids[panels - 1], len(weights)):
-                return _on_nodes(tree, starts, width, weights, tables, matrix, grad, curvature, d_weights)
-    return _on_edges(
-        f, starts, n_edges, weights, tables, AUTO if how == NODES_ONLY else how, grad, curvature, d_weights
-    )
+                return _on_nodes(tree, starts, width, law, grad, curvature, d_weights)
+    listed = weights, tables, matrix, AUTO if how == NODES_ONLY else how
+    return _on_edges(f, starts, n_edges, listed, grad, curvature, d_weights)
 
 
 @part
-def _on_nodes(tree, starts, width, weights, tables, matrix, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
+def _on_nodes(tree, starts, width, law, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
+    weights, tables, matrix, _ = law
     node_weights, used = spread_differences(tree, starts, matrix)
     at = node_positions(tree.ids[tree.starts[1] - 1], width)
     slope, bend = np.zeros(at.shape), np.zeros(at.shape)
     flat = at.size
-    value = meet_all(
-        at.reshape(flat),
-        node_weights.reshape(flat),
-        weights,
-        tables,
-        AUTO,
-        slope.reshape(flat),
-        bend.reshape(flat),
-        d_weights,
-    )
+    points, slopes, bends = at.reshape(flat), slope.reshape(flat), bend.reshape(flat)
+    auto = weights, tables, matrix, AUTO
+    value = meet_all(points, node_weights.reshape(flat), auto, slopes, bends, d_weights)
     gather_differences(tree, starts, potentials_of_nodes(slope, used, matrix), -1.0, 1.0, grad)
     if len(curvature):
         gather_differences(tree, starts, potentials_of_nodes(bend, used, matrix), 1.0, 1.0, curvature)
@@ -213,13 +206,13 @@ def _on_nodes(tree, starts, width, weights, tables, matrix, grad, curvature, d_w
 
 
 @part
-def _on_edges(f, starts, n_edges, weights, tables, how, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
+def _on_edges(f, starts, n_edges, law, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
     ends = _edges_of_tiers(starts, n_edges)
     better, worse = ends[0], ends[1]
     r, m, slope, bend = np.empty(n_edges), np.ones(n_edges), np.empty(n_edges), np.empty(n_edges)
     for e in range(n_edges):
         r[e] = f[better[e]] - f[worse[e]]
-    value = meet_all(r, m, weights, tables, how, slope, bend, d_weights)
+    value = meet_all(r, m, law, slope, bend, d_weights)
     for e in range(n_edges):
         grad[better[e]] -= slope[e]
         grad[worse[e]] += slope[e]
@@ -230,20 +223,26 @@ def _on_edges(f, starts, n_edges, weights, tables, how, grad, curvature, d_weigh
 
 
 @kernel
-def tiered(f, starts, chains, weights, tables, matrix, how, values, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
-    """Chains of tiers, each fully connected; adds to `grad` and `curvature`; `d_weights` is (chain, function, 2)."""
+def tiered(f, tiers, law, values, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
+    """Chains of tiers, each fully connected; adds to `grad` and `curvature`; `d_weights` is (chain, function, 2).
+
+    `tiers` says where tiers and chains start; `law` are the weights of the functions, `Tables`, the matrix of
+    `moments_to_nodes`, and how points meet.
+    """
+    starts, chains = tiers
     for c in range(len(values)):
         begin, end = starts[chains[c]], starts[chains[c + 1]]
         own = np.empty(chains[c + 1] - chains[c] + 1, dtype=np.int64)
         for i in range(len(own)):
             own[i] = starts[chains[c] + i] - begin
         bends = curvature[begin:end] if len(curvature) else curvature
-        values[c] = _one_graded(f[begin:end], own, weights, tables, matrix, how, grad[begin:end], bends, d_weights[c])
+        values[c] = _one_graded(f[begin:end], own, law, grad[begin:end], bends, d_weights[c])
 
 
 @kernel
-def meet_in_groups(r, m, starts, weights, tables, values, slope, bend, d_weights):  # type: ignore[no-untyped-def]
+def meet_in_groups(r, m, starts, law, values, felt, d_weights):  # type: ignore[no-untyped-def]
     """`meet_all` of every group of points; group g is those from `starts[g]` to `starts[g + 1]`."""
+    slope, bend = felt
     for g in range(len(values)):
         here = slice(starts[g], starts[g + 1])
-        values[g] = meet_all(r[here], m[here], weights, tables, AUTO, slope[here], bend[here], d_weights[g])
+        values[g] = meet_all(r[here], m[here], law, slope[here], bend[here], d_weights[g])
