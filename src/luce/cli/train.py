@@ -205,6 +205,8 @@ class _Job:
 
 def _stated(groups: Groups, given: Stated, missing: str, report: Report, what: str = "teach") -> Groups:
     """The data with what is stated of the documents beside their grades, in the one kind of file that was given."""
+    if not given.comparisons and not given.orders:
+        return groups
     import numpy as np
 
     from luce.data.named_rows import with_statements
@@ -212,8 +214,7 @@ def _stated(groups: Groups, given: Stated, missing: str, report: Report, what: s
 
     groups = with_statements(groups, given.comparisons or None, given.orders or None, missing=missing)
     found = groups.stated
-    if found is None:
-        return groups
+    assert found is not None
     if given.orders:
         said = f"{found.n_orders:,} ordered lists of {len(found.order_rows):,} documents"
     else:

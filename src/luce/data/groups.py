@@ -13,9 +13,8 @@ from scipy import sparse
 from luce.checks import truth
 from luce.data.blocks import BlockFunction
 from luce.data.comparisons import Comparisons
-from luce.data.names import as_read
+from luce.data.names import as_read, check_names
 from luce.data.schema import Schema
-from luce.data.table import check_names
 from luce.errors import DataError
 from luce.numerics.segments import Chunk, check_offsets, differing, map_chunks, query_index, runs
 from luce.types import FloatArray, IntArray

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import category, normalize
 
 import numpy as np
 
-from luce.errors import LuceWarning
+from luce.errors import DataError, LuceWarning, ParseError
 from luce.types import IntArray
 
 if TYPE_CHECKING:
@@ -69,6 +70,14 @@ def _warn_of_repeated(data: Groups) -> None:
 
 
 _EMPTY = {"nan", "null", "n/a", "<na>"}
+
+
+def check_names(names: Sequence[str], path: str | Path | None = None, what: str = "column") -> None:
+    """Refuse a name that stands over two columns: which of them is meant, nobody can say."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        said = f"wo {what}s are named {twice[0]!r}; every {what} needs a name of its own."
+        raise DataError(f"T{said}") if path is None else ParseError(path, f"t{said}")
 
 
 def plain(value: Any) -> Any:

@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from luce.checks import truth
-from luce.data.names import spelling
-from luce.data.table import check_names
+from luce.data.names import check_names, spelling
 from luce.errors import DataError, SettingError
 from luce.registry import unknown_setting
 

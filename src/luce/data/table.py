@@ -9,7 +9,6 @@ import copy
 import functools
 import json
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.column import Column
-from luce.data.names import spelling
+from luce.data.names import check_names, spelling
 from luce.data.text_files import FOREIGN, reason
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.types import IntArray
@@ -29,14 +28,6 @@ if TYPE_CHECKING:
 
 Source = str | Path | Mapping[str, Any] | Any
 """A file of a table (`luce.data.table_file`), a data frame of any library, or a mapping from column names to arrays."""
-
-
-def check_names(names: Sequence[str], path: str | Path | None = None, what: str = "column") -> None:
-    """Refuse a name that stands over two columns: which of them is meant, nobody can say."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        said = f"wo {what}s are named {twice[0]!r}; every {what} needs a name of its own."
-        raise DataError(f"T{said}") if path is None else ParseError(path, f"t{said}")
 
 
 class Table:

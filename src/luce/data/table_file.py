@@ -17,7 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from luce.data.table import Table, check_names
+from luce.data.names import check_names
+from luce.data.table import Table
 from luce.data.text_files import (
     TextStream,
     border,
