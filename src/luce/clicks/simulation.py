@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from luce.checks import fits_in_memory
-from luce.clicks.counts import ClickCounts
+from luce.clicks.aggregate import added_up
+from luce.clicks.counts import ClickCounts, counted
 from luce.clicks.examination import Users, attraction
-from luce.clicks.tally import added_up
 from luce.data.groups import Groups
 from luce.data.named_rows import NO_IDS
 from luce.errors import DataError, SettingError
@@ -112,12 +112,16 @@ def simulate_counts(
     users = users or Users()
     gamma = attraction(data.y, noise)
     per_query = _sessions(data, rng, sessions)
-    n_rankers = len(made.lists)
-    cells: list[IntArray] = []
-    for ranker, count in enumerate(_split(per_query, n_rankers, rng)):
+    walk = _Walk(users, gamma, rng)
+    for lists, count in zip(made.lists, _split(per_query, len(made.lists), rng), strict=True):
         for offset, part in enumerate(_split(count, 2, rng)):
-            cells += _walk(made.lists[ranker], offset, part, made.swap, users, gamma, rng)
-    return _counts(data, np.concatenate(cells), per_query.astype(np.float64))
+            walk.down(lists, offset, part, made.swap)
+    if data.document_ids is None:
+        raise DataError(NO_IDS)
+    cells = np.concatenate(walk.cells)
+    keys = np.column_stack([query_index(data.offsets)[cells[:, 0]], cells[:, :3]])
+    queries, documents = (ids.astype(str).astype(object) for ids in (data.query_ids, data.document_ids))
+    return counted(added_up(keys, cells[:, 3:].astype(np.float64)), queries, documents, per_query.astype(np.float64))
 
 
 def _split(count: IntArray, ways: int, rng: np.random.Generator) -> IntArray:
@@ -125,90 +129,55 @@ def _split(count: IntArray, ways: int, rng: np.random.Generator) -> IntArray:
     return rng.multinomial(count, np.full(ways, 1.0 / ways)).T
 
 
-def _walk(
-    lists: IntArray,
-    offset: int,
-    count: IntArray,
-    swap: float,
-    users: Users,
-    gamma: FloatArray,
-    rng: np.random.Generator,
-) -> list[IntArray]:
-    """Cells (row, position, last click, shown, clicked) of all sessions with this list and pairing."""
-    n, shown = lists.shape
-    sizes = (lists >= 0).sum(axis=1)
-    state = {(0, True): count}
-    cells: list[IntArray] = []
-    k = 1
-    while k <= shown:
-        pair = (k - 1 - offset) % 2 == 0 and k >= 1 + offset and k < shown
-        steps = 2 if pair else 1
-        if not pair:
-            state = _one_list(state, [lists[:, k - 1]], k, users, gamma, rng, cells)
-        else:
-            can = (sizes >= k + 1).astype(np.float64) * swap
-            swapped = {key: rng.binomial(value, can) for key, value in state.items()}
-            kept = {key: value - swapped[key] for key, value in state.items()}
-            a, b = lists[:, k - 1], lists[:, k]
-            state = _one_list(kept, [a, b], k, users, gamma, rng, cells)
-            for key, value in _one_list(swapped, [b, a], k, users, gamma, rng, cells).items():
-                state[key] = state.get(key, np.zeros(n, dtype=np.int64)) + value
-        k += steps
-    return cells
+_State: TypeAlias = dict[tuple[int, bool], IntArray]
+"""How many sessions of each query are at one place: by their last click, and whether they still look."""
 
 
-def _one_list(
-    state: dict[tuple[int, bool], IntArray],
-    documents: list[IntArray],
-    k: int,
-    users: Users,
-    gamma: FloatArray,
-    rng: np.random.Generator,
-    cells: list[IntArray],
-) -> dict[tuple[int, bool], IntArray]:
-    """Show documents at positions k, k + 1, ...: adds to `cells`, returns where sessions are afterwards."""
-    for step, rows in enumerate(documents):
-        at, there = k + step, rows >= 0
-        chance = np.where(there, users.chance(at, gamma[np.maximum(rows, 0)]), 0.0)
-        following: dict[tuple[int, bool], IntArray] = {}
+class _Walk:
+    """Sessions on their way down; collects cells (row, position, last click, shown, clicked)."""
 
-        def move(key: tuple[int, bool], value: IntArray, into: dict[tuple[int, bool], IntArray] = following) -> None:
-            into[key] = into[key] + value if key in into else value
+    def __init__(self, users: Users, gamma: FloatArray, rng: np.random.Generator) -> None:
+        self.users, self.gamma, self.rng = users, gamma, rng
+        self.cells: list[IntArray] = []
 
-        for (last, looks), value in state.items():
-            clicked = rng.binomial(value, chance) if looks else np.zeros_like(value)
-            some = there & (value > 0)
-            places = np.full(int(some.sum()), at), np.full(int(some.sum()), last)
-            cells.append(np.column_stack([rows[some], *places, value[some], clicked[some]]))
-            for reached, number, hit in ((last, value - clicked, False), (at, clicked, True)):
-                if looks and users.stop:
-                    on = rng.binomial(number, users.goes_on(at, hit))
-                    move((reached, True), on)
-                    move((reached, False), number - on)
-                else:
-                    move((reached, looks), number)
-        state = {key: value for key, value in following.items() if value.any()}
-    return state
+    def down(self, lists: IntArray, offset: int, count: IntArray, swap: float) -> None:
+        """All sessions with this list and pairing."""
+        sizes = (lists >= 0).sum(axis=1)
+        state: _State = {(0, True): count}
+        k, shown = 1, lists.shape[1]
+        while k <= shown:
+            ways = [(state, lists[:, k - 1 : k].T)]
+            if k < shown and (k - 1 - offset) % 2 == 0:
+                chance = (sizes >= k + 1).astype(np.float64) * swap
+                swapped = {key: self.rng.binomial(value, chance) for key, value in state.items()}
+                kept = {key: value - swapped[key] for key, value in state.items()}
+                pair = lists[:, k - 1 : k + 1].T
+                ways = [(kept, pair), (swapped, pair[::-1])]
+            state = {}
+            for sessions, documents in ways:
+                for key, value in self._past(sessions, documents, k).items():
+                    state[key] = state.get(key, 0) + value
+            k += len(ways)
 
-
-def _counts(data: Groups, cells: IntArray, sessions: FloatArray) -> ClickCounts:
-    if data.document_ids is None:
-        raise DataError(NO_IDS)
-    merged = added_up(cells[:, :3], cells[:, 3:].astype(np.float64))
-    rows = merged[:, 0].astype(np.int64)
-    seen, number = np.unique(rows, return_inverse=True)
-    queries, sizes = np.unique(query_index(data.offsets)[seen], return_counts=True)
-    return ClickCounts(
-        query_ids=data.query_ids[queries].astype(str).astype(object),
-        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        document_ids=data.document_ids[seen].astype(str).astype(object),
-        sessions=sessions[queries],
-        document=number.astype(np.int64),
-        position=merged[:, 1].astype(np.int64),
-        after=merged[:, 2].astype(np.int64),
-        shown=np.ascontiguousarray(merged[:, 3]),
-        clicked=np.ascontiguousarray(merged[:, 4]),
-    )
+    def _past(self, state: _State, documents: IntArray, k: int) -> _State:
+        """Show documents at positions k, k + 1, ...; where sessions are afterwards."""
+        for at, rows in enumerate(documents, k):
+            there = rows >= 0
+            chance = np.where(there, self.users.chance(at, self.gamma[np.maximum(rows, 0)]), 0.0)
+            following: _State = {}
+            for (last, looks), value in state.items():
+                clicked = self.rng.binomial(value, chance) if looks else np.zeros_like(value)
+                some = there & (value > 0)
+                places = np.full(int(some.sum()), at), np.full(int(some.sum()), last)
+                self.cells.append(np.column_stack([rows[some], *places, value[some], clicked[some]]))
+                for reached, number, hit in ((last, value - clicked, False), (at, clicked, True)):
+                    on = number if looks else np.zeros_like(number)
+                    if looks and self.users.stop:
+                        on = self.rng.binomial(number, self.users.goes_on(at, hit))
+                    for key, part in (((reached, True), on), ((reached, False), number - on)):
+                        following[key] = following.get(key, 0) + part
+            state = {key: value for key, value in following.items() if value.any()}
+        return state
 
 
 def simulate_sessions(
