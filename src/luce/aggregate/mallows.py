@@ -231,6 +231,7 @@ def fit_mallows(ballots: Ballots, *, generalised: bool = False, **options: Any) 
 
     _check_stages(ballots, generalised)
     centre = kemeny_order(before_weights(ballots), **options).order
+    phi: float | FloatArray
     if generalised:
         centre, phi = _improve_centre(ballots, centre)
     else:
