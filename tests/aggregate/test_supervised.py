@@ -189,7 +189,7 @@ def test_bad_input():
         CPSAggregator().fit(ranks, labels[:-1], offsets)
     with pytest.raises(DataError, match="learned for 4 systems"):
         PositionalAggregator().fit(ranks, labels, offsets).predict(ranks[:, :2], offsets)
-    with pytest.raises(SettingError, match="Unknown basis"):
+    with pytest.raises(SettingError, match="A basis function is 'bord'"):
         PositionalAggregator(("bord",))
     with pytest.raises(SettingError, match="l2 is -1"):
         CPSAggregator(l2=-1)

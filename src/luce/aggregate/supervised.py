@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from luce import losses
+from luce.checks import number, one_of
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.metrics import evaluate_arrays
@@ -79,8 +80,7 @@ def system_positions(ranks: FloatArray, offsets: IntArray, reading: Reading = Re
     >>> system_positions(np.array([[30.0], [np.nan], [10.0], [np.nan]]), np.array([0, 4])).ravel().tolist()
     [2.0, 3.5, 1.0, 3.5]
     """
-    if reading.missing not in MISSING:
-        raise SettingError(f"missing is {reading.missing!r}; it must be one of {', '.join(MISSING)}.")
+    one_of("missing", reading.missing, MISSING)
     query = query_index(offsets)
     starts = offsets[query]
     positions = np.empty(ranks.shape)
@@ -113,13 +113,10 @@ def choose_reading(ranks: Ranks, labels: Given = None, offsets: Given = None) ->
     """The reading under which plain Borda has the best mean average precision on labelled data."""
     matrix, bounds, target = _checked(ranks, offsets, labels)
     readings = [Reading(small, missing) for small in (True, False) for missing in MISSING]
-    quality = [average_precision(_borda(matrix, bounds, reading), target, bounds).mean() for reading in readings]
+    quality = [
+        average_precision(-system_positions(matrix, bounds, one).sum(axis=1), target, bounds).mean() for one in readings
+    ]
     return readings[int(np.argmax(quality))]
-
-
-def _borda(ranks: FloatArray, offsets: IntArray, reading: Reading) -> FloatArray:
-    result: FloatArray = -system_positions(ranks, offsets, reading).sum(axis=1)
-    return result
 
 
 class BordaAggregator:
@@ -143,7 +140,8 @@ class BordaAggregator:
         if self.reading is None:
             raise SettingError("How the ranks are read is not known yet; call fit first or give a reading.")
         matrix, bounds, _ = _checked(ranks, offsets)
-        return _borda(matrix, bounds, self.reading)
+        result: FloatArray = -system_positions(matrix, bounds, self.reading).sum(axis=1)
+        return result
 
 
 class _Choices(NamedTuple):
@@ -191,12 +189,6 @@ def _maximise(x: FloatArray, choices: _Choices, l2: float) -> FloatArray:
     return np.asarray(result.x) / scale
 
 
-def _check_l2(l2: float) -> float:
-    if not (np.isfinite(l2) and l2 >= 0):
-        raise SettingError(f"l2 is {l2}; the strength of the penalty must be at least 0.")
-    return float(l2)
-
-
 class PositionalAggregator:
     """A weighted positional rule: the score is a learned combination of functions of the systems' positions.
 
@@ -215,11 +207,10 @@ class PositionalAggregator:
 
     def __init__(self, basis: tuple[str, ...] = ("borda",), l2: float = 0.01, reading: Reading | None = None) -> None:
         for name in basis:
-            if name not in BASIS:
-                raise SettingError(f"Unknown basis function {name!r}; it must be one of {', '.join(BASIS)}.")
+            one_of("A basis function", name, BASIS)
         if not basis:
             raise SettingError(f"A positional rule needs at least one basis function of {', '.join(BASIS)}.")
-        self.basis, self.l2, self.reading = tuple(basis), _check_l2(l2), reading
+        self.basis, self.l2, self.reading = tuple(basis), number("l2", l2), reading
         self.theta: FloatArray | None = None
 
     def _features(self, ranks: FloatArray, offsets: IntArray) -> FloatArray:
@@ -270,9 +261,8 @@ class CPSAggregator:
     """
 
     def __init__(self, l2: float = 0.01, reading: Reading | None = None, distance: str = "kendall") -> None:
-        if distance not in DISTANCES:
-            raise SettingError(f"distance is {distance!r}; it must be one of {', '.join(DISTANCES)}.")
-        self.l2, self.reading, self.distance = _check_l2(l2), reading, distance
+        one_of("distance", distance, DISTANCES)
+        self.l2, self.reading, self.distance = number("l2", l2), reading, distance
         self.theta: FloatArray | None = None
 
     def fit(self, ranks: Ranks, labels: Given = None, offsets: Given = None) -> CPSAggregator:
