@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.result import Consensus, by_scores
@@ -81,25 +81,13 @@ def ordered_components(edges: NDArray[np.bool_]) -> list[IntArray]:
 
 def shortest_cycle(edges: NDArray[np.bool_], nodes: IntArray) -> list[int]:
     """A shortest cycle through the first node of a strongly connected component, by breadth-first search."""
-    inside = np.zeros(len(edges), dtype=bool)
-    inside[nodes] = True
-    start = int(nodes[0])
-    parent = {start: start}
-    frontier = [start]
-    while frontier:
-        reached = []
-        for node in frontier:
-            for target in np.flatnonzero(edges[node] & inside).tolist():
-                if target == start:
-                    cycle = [node]
-                    while cycle[-1] != start:
-                        cycle.append(parent[cycle[-1]])
-                    return cycle[::-1]
-                if target not in parent:
-                    parent[target] = node
-                    reached.append(target)
-        frontier = reached
-    return []
+    inside = edges[np.ix_(nodes, nodes)]
+    reached, parent = breadth_first_order(csr_array(inside), 0)
+    cycle = [next(node for node in reached if inside[node, 0])]
+    while cycle[-1] != 0:
+        cycle.append(parent[cycle[-1]])
+    found: list[int] = nodes[cycle[::-1]].tolist()
+    return found
 
 
 PositionRule: TypeAlias = str | Sequence[float] | FloatArray | Callable[[FloatArray, int], Any]

@@ -287,18 +287,14 @@ def instant_runoff(ballots: Ballots, unranked: str) -> Consensus:
     that are left under `last`.
     """
     tiers = ballots.filled(unranked)
-    left = np.ones(ballots.n_items, dtype=bool)
-    groups: list[IntArray] = []
-    scores = np.zeros(ballots.n_items)
+    left, scores, rounds = np.ones(ballots.n_items, dtype=bool), np.zeros(ballots.n_items), 0
     while left.any():
         votes = ballots.weights @ first_shares(tiers, left)
-        fewest = votes[left].min()
-        struck = left & (votes <= fewest + 1e-10 * max(1.0, ballots.total))
-        scores[struck] = len(groups)
-        groups.append(np.flatnonzero(struck))
+        struck = left & (votes <= votes[left].min() + 1e-10 * max(1.0, ballots.total))
+        scores[struck] = rounds
         left &= ~struck
-    result = [[ballots.items[i] for i in group] for group in groups[::-1]]
-    return Consensus("instant_runoff", result, dict(zip(ballots.items, scores.tolist(), strict=True)))
+        rounds += 1
+    return by_scores("instant_runoff", ballots.items, scores)
 
 
 _HERE = ("kemeny", "footrule", "mode", "copeland", "schulze", "ranked_pairs", "instant_runoff")

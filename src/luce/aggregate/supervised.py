@@ -15,7 +15,6 @@ from that label and everything below it (Breslow's treatment of ties). They diff
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,7 +27,7 @@ from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.metrics import evaluate_arrays
 from luce.metrics import get as get_metric
-from luce.numerics.segments import check_offsets, query_index
+from luce.numerics.segments import check_offsets, query_index, runs, tiers
 from luce.numerics.threads import one_blas_thread
 from luce.scorers.cps import FittedCPS
 from luce.types import FloatArray, IntArray
@@ -85,15 +84,10 @@ def system_positions(ranks: FloatArray, offsets: IntArray, reading: Reading = Re
     starts = offsets[query]
     positions = np.empty(ranks.shape)
     for m in range(ranks.shape[1]):
-        value = ranks[:, m] if reading.small_is_best else -ranks[:, m]
-        value = np.where(np.isnan(value), np.inf, value)
-        order = np.lexsort((value, query))
-        new = np.ones(len(value), dtype=bool)
-        new[1:] = (value[order][1:] != value[order][:-1]) | (query[order][1:] != query[order][:-1])
-        firsts = np.flatnonzero(new)
-        sizes = np.diff(np.append(firsts, len(value)))
-        mean = np.repeat(firsts + (sizes + 1) / 2.0, sizes)
-        positions[order, m] = mean - starts[order]
+        value = -ranks[:, m] if reading.small_is_best else ranks[:, m]
+        order, firsts, _ = tiers(np.where(np.isnan(value), -np.inf, value), offsets)
+        sizes = np.diff(firsts)
+        positions[order, m] = np.repeat(firsts[:-1] + (sizes + 1) / 2.0, sizes) - starts[order]
     if reading.missing == "last":
         positions = np.where(np.isnan(ranks), np.diff(offsets)[query][:, None], positions)
     return positions
@@ -154,18 +148,16 @@ class _Choices(NamedTuple):
 
 
 def _choices(labels: FloatArray, offsets: IntArray) -> _Choices:
-    rows, picked, sizes = [], [], []
-    for first, last in pairwise(offsets):
-        mine = labels[first:last]
-        for level in np.unique(mine)[:0:-1]:
-            left = np.flatnonzero(mine <= level)
-            rows.append(first + left)
-            picked.append((mine[left] == level).astype(np.float64))
-            sizes.append(len(left))
-    if not rows:
+    """Every tier of a query but the last is picked from itself and what is below."""
+    order, starts, queries = tiers(labels, offsets)
+    others = np.delete(np.arange(len(starts) - 1), queries[1:] - 1)
+    if not len(others):
         raise DataError("No query has documents of different labels, so there is nothing to learn from.")
+    sizes = np.repeat(offsets[1:], np.diff(queries))[others] - starts[others]
+    place = runs(starts[others], sizes)
+    picked = place < np.repeat(starts[others + 1], sizes)
     bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return _Choices(np.concatenate(rows), bounds, np.concatenate(picked), len(offsets) - 1)
+    return _Choices(order[place], bounds, picked.astype(np.float64), len(offsets) - 1)
 
 
 def _choice_loss(theta: FloatArray, x: FloatArray, choices: _Choices, l2: float) -> tuple[float, FloatArray]:
