@@ -27,10 +27,11 @@ from kit.clicks_page import ETAS, RIVAL, SETS, SIZES, page
 
 import luce
 from luce.clicks import ClickCounts, Clicks, examination, guarded, pairs, read
-from luce.clicks.examination import KINDS, Users
 from luce.clicks.simulation import (
+    KINDS,
     Production,
     SessionRows,
+    Users,
     as_columns,
     production,
     simulate_counts,

@@ -10,8 +10,7 @@ import numpy as np
 import luce
 from luce.clicks import ClickCounts, evaluate, examination
 from luce.clicks.evaluation import ESTIMATORS
-from luce.clicks.examination import Users, attraction
-from luce.clicks.simulation import production, simulate_counts, weak_rankers
+from luce.clicks.simulation import Users, attraction, production, simulate_counts, weak_rankers
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 

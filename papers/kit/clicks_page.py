@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from luce.clicks.examination import KINDS
+from luce.clicks.simulation import KINDS
 
 __all__ = ["ETAS", "RIVAL", "SETS", "SIZES", "page"]
 

@@ -140,8 +140,8 @@ def test_the_integer_program_branches_where_the_relaxed_one_is_not_whole(monkeyp
     ranks = np.argsort(rng.random((int(rng.integers(4, 9)), 12)), axis=1)
     weights = before_weights(Ballots.from_ranks(ranks))
     branched = []
-    branch = kemeny_program._branch
-    monkeypatch.setattr(kemeny_program, "_branch", lambda *a: (branched.append(True), branch(*a)))
+    branch = kemeny_program._Program.branch
+    monkeypatch.setattr(kemeny_program._Program, "branch", lambda *a: (branched.append(True), branch(*a)))
     program = solve_program(np.ascontiguousarray(weights.T), np.arange(12), time_limit=60.0, step=0.0)
     exact = kemeny_order(weights)
     assert branched
@@ -425,7 +425,7 @@ def test_bad_rules_say_what_is_allowed():
     for limit in (0, float("nan")):
         with pytest.raises(SettingError, match=f"time_limit is {limit}"):
             consensus(votes, "kemeny", time_limit=limit)
-    with pytest.raises(SettingError, match="'margin' or 'winning'"):
+    with pytest.raises(SettingError, match="strength is 'size'; it must be one of margin, winning"):
         consensus(votes, "schulze", strength="size")
 
 

@@ -67,7 +67,7 @@ def test_choice_likelihood_by_hand_and_its_gradient():
     rng = np.random.default_rng(1)
     labels, offsets = np.array([0.0, 2, 1, 1, 0, 0]), np.array([0, 4, 6])
     choices = _choices(labels, offsets)
-    assert choices.rows.tolist() == [0, 1, 2, 3, 0, 2, 3]  # query 2 has one label only and no stage
+    assert choices.rows.tolist() == [1, 2, 3, 0, 2, 3, 0]  # best first; query 2 has one label only and no stage
     x, theta = rng.normal(size=(6, 3)), rng.normal(size=3)
     s = np.exp(x @ theta)
     expected = -np.log(s[1] / s[:4].sum()) - np.log(s[2] / s[[0, 2, 3]].sum()) - np.log(s[3] / s[[0, 2, 3]].sum())
@@ -105,7 +105,7 @@ def test_cps_features_are_recounted_at_each_stage():
     ranks, offsets = np.array([[1.0], [3.0], [2.0]]), np.array([0, 3])
     model = CPSAggregator(l2=1.0, reading=Reading()).fit(ranks, [2, 0, 1], offsets)
     choices = _choices(np.array([2.0, 0, 1]), offsets)
-    d = np.array([[0.0], [2], [1], [1], [0]])
+    d = np.array([[0.0], [1], [2], [0], [1]])
     spread = d.std(axis=0)
     theta = model.theta * spread
     _, gradient = _choice_loss(theta, -d / spread, choices, 1.0)
@@ -189,7 +189,7 @@ def test_bad_input():
         CPSAggregator().fit(ranks, labels[:-1], offsets)
     with pytest.raises(DataError, match="learned for 4 systems"):
         PositionalAggregator().fit(ranks, labels, offsets).predict(ranks[:, :2], offsets)
-    with pytest.raises(SettingError, match="Unknown basis"):
+    with pytest.raises(SettingError, match="A basis function is 'bord'"):
         PositionalAggregator(("bord",))
     with pytest.raises(SettingError, match="l2 is -1"):
         CPSAggregator(l2=-1)

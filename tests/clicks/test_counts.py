@@ -13,8 +13,7 @@ from pyarrow import parquet
 
 import luce
 from luce.clicks import click_rate, evaluate, examination, given_examination, guarded, interleaving, pairs, read
-from luce.clicks.examination import Users
-from luce.clicks.simulation import as_columns, production, simulate_sessions
+from luce.clicks.simulation import Users, as_columns, production, simulate_sessions
 from luce.data.table import Table
 from luce.errors import DataError, SettingError
 

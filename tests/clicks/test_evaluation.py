@@ -11,8 +11,7 @@ import luce
 from luce.clicks import click_rate, evaluate, examination, given_examination, interleaving, policy_value, read
 from luce.clicks.choice import poisson_regression
 from luce.clicks.evaluation import _Problem
-from luce.clicks.examination import attraction
-from luce.clicks.simulation import production, simulate_counts
+from luce.clicks.simulation import attraction, production, simulate_counts
 from luce.errors import DataError, SettingError
 
 SHOWN, SIZE = 5, 8

@@ -10,8 +10,8 @@ import pytest
 import luce
 from luce.clicks import examination, given_examination, pairs, read
 from luce.clicks.choice import Choices, clustered, combined, places_of
-from luce.clicks.examination import Users, _together, attraction
-from luce.clicks.simulation import as_columns, production, simulate_counts, simulate_sessions
+from luce.clicks.examination import _together
+from luce.clicks.simulation import Users, as_columns, attraction, production, simulate_counts, simulate_sessions
 from luce.errors import DataError, SettingError
 
 SHOWN = 5

@@ -9,9 +9,8 @@ import pytest
 
 import luce
 from luce.clicks import Clicks, examination, given_examination, guarded
-from luce.clicks.examination import Users
 from luce.clicks.guard import explained, shown_often
-from luce.clicks.simulation import production, simulate_counts, weak_rankers
+from luce.clicks.simulation import Users, production, simulate_counts, weak_rankers
 from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError
 

@@ -7,8 +7,7 @@ import pytest
 
 import luce
 from luce.clicks import read
-from luce.clicks.examination import Users
-from luce.clicks.simulation import as_columns, production, simulate_counts, simulate_sessions, weak_rankers
+from luce.clicks.simulation import Users, as_columns, production, simulate_counts, simulate_sessions, weak_rankers
 from luce.errors import DataError, SettingError
 
 

@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from luce.clicks import aggregate, read
 from luce.clicks import log as log_module
-from luce.clicks import read, tally
-from luce.clicks.tally import MetSessions, Tally, added_up
+from luce.clicks.aggregate import MetSessions, Tally, added_up
 from luce.data.table import Table
 
 
 @pytest.mark.parametrize("merge_rows", [1, 40, 10_000])
 def test_tally_adds_up_as_one_table_does(monkeypatch, merge_rows):
     rng = np.random.default_rng(0)
-    monkeypatch.setattr(tally, "_MERGE_ROWS", merge_rows)
+    monkeypatch.setattr(aggregate, "_MERGE_ROWS", merge_rows)
     keys, sums = rng.integers(9, size=(500, 3)), rng.random((500, 2))
     found = Tally(width=3)
     for part in np.array_split(np.arange(500), 25):
@@ -29,7 +29,7 @@ def test_tally_adds_up_as_one_table_does(monkeypatch, merge_rows):
 
 def test_a_tally_holds_no_more_than_the_keys_and_as_many_waiting_rows(monkeypatch):
     rng = np.random.default_rng(0)
-    monkeypatch.setattr(tally, "_MERGE_ROWS", 100)
+    monkeypatch.setattr(aggregate, "_MERGE_ROWS", 100)
     found = Tally(width=1)
     for _ in range(200):
         found.add(rng.integers(50, size=(60, 1)), np.ones((60, 1)))
@@ -38,21 +38,22 @@ def test_a_tally_holds_no_more_than_the_keys_and_as_many_waiting_rows(monkeypatc
     assert found.table()[:, 1].sum() == 200 * 60
 
 
-@pytest.mark.parametrize("held", [3, 16, 1000])
+@pytest.mark.parametrize("block", [3, 16, 1000])
 @pytest.mark.parametrize("repeated", [False, True])
-def test_a_session_met_again_is_found_in_a_file_as_in_memory(held, repeated):
+def test_a_session_met_again_is_found_in_blocks_of_any_size(monkeypatch, block, repeated):
+    monkeypatch.setattr(aggregate, "_BLOCK", block)
     rng = np.random.default_rng(0)
     sessions = rng.permutation(np.unique(rng.integers(2**63, size=120, dtype=np.uint64)) * np.uint64(2))
     if repeated:
         sessions = np.append(sessions, sessions[0])
-    with closing(MetSessions(held)) as met:
+    with closing(MetSessions()) as met:
         for part in np.array_split(sessions, 7):
             met.add(part)
         assert met.met_again() == repeated
 
 
 def test_the_greatest_numbers_of_sessions_are_compared():
-    with closing(MetSessions(2)) as met:
+    with closing(MetSessions()) as met:
         met.add(np.array([2**64 - 1, 0, 5, 2**64 - 1], dtype=np.uint64))
         assert met.met_again()
 

@@ -8,8 +8,7 @@ import pytest
 import luce
 from luce.clicks import evaluate, examination, pairs
 from luce.clicks.choice import places_of
-from luce.clicks.examination import Users, attraction
-from luce.clicks.simulation import production, simulate_counts
+from luce.clicks.simulation import Users, attraction, production, simulate_counts
 from luce.clicks.trust import _Cells, trust_derivatives
 from luce.errors import SettingError
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,19 +31,30 @@ from luce.types import FloatArray, IntArray
 
 
 @kernel
-def stage_counts(orders: IntArray, lengths: IntArray, rank: IntArray) -> IntArray:
-    """(ballots, n): V_j, how many items left at stage j the centre prefers to the one picked; 0 beyond a list's end."""
-    m, n = orders.shape
-    counts = np.zeros((m, n), dtype=np.int64)
+def _stages(tiers: NDArray[np.int32]) -> tuple[FloatArray, FloatArray]:
+    """(ballots, n) each: V of the items of every tier, and how often the normaliser of every stage divides.
+
+    Columns of `tiers` are in the centre's order. All n stages divide, and the i-th of the k items of a tier, in any
+    order, gives back that of i choices; so does what is left open, -1, which is the last tier.
+    """
+    m, n = tiers.shape
+    counts, divided = np.zeros((m, n)), np.ones((m, n))
     for b in range(m):
-        for j in range(lengths[b]):
-            own = rank[orders[b, j]]
-            picked_before = 0
-            for k in range(j):
-                if rank[orders[b, k]] < own:
-                    picked_before += 1
-            counts[b, j] = own - picked_before
-    return counts
+        left_open = 0
+        for i in range(n):
+            own = tiers[b, i]
+            if own < 0:
+                left_open += 1
+                divided[b, n - left_open] -= 1.0
+                continue
+            preferred, choices = 0, 1
+            for j in range(i):
+                other = tiers[b, j]
+                preferred += other < 0 or other > own
+                choices += other == own
+            counts[b, own] += preferred
+            divided[b, n - choices] -= 1.0
+    return counts, divided
 
 
 @kernel
@@ -82,52 +93,12 @@ def log_normaliser(phi: ArrayLike, n: int) -> FloatArray:
     return result
 
 
-class _Lists(NamedTuple):
-    """Ballots without ties: item numbers best first, -1 after the last ranked one, and the weights."""
-
-    orders: IntArray
-    lengths: IntArray
-    weights: FloatArray
-
-
-def stage_orders(ballots: Ballots) -> _Lists:
-    """Ballots without ties as lists."""
-    if ballots.has_ties:
-        raise DataError("A Mallows model needs ballots without ties (complete or top-k lists); break or drop the ties.")
+def _check_stages(ballots: Ballots, generalised: bool) -> None:
+    """Refuse ties where stages differ, and more ballots than there is memory for."""
+    if generalised and ballots.has_ties:
+        raise DataError("A spread for every stage needs ballots without ties (complete or top-k lists); fit one phi.")
     m, n = ballots.tiers.shape
     fits_in_memory(32.0 * m * n, f"A Mallows model of {m:,} ballots of {n:,} items", "take fewer ballots or items")
-    lengths = (ballots.tiers >= 0).sum(axis=1).astype(np.int64)
-    keys = np.where(ballots.tiers >= 0, ballots.tiers, ballots.n_items)
-    orders = np.argsort(keys, axis=1, kind="stable").astype(np.int64)
-    orders[np.arange(ballots.n_items)[None, :] >= lengths[:, None]] = -1
-    return _Lists(orders, lengths, ballots.weights)
-
-
-class _Tiers(NamedTuple):
-    """Ballots with ties under a centre: pairs of different tiers that disagree, and how often each factor divides.
-
-    Factors stand for n, ..., 1 choices, so that columns are stages.
-    """
-
-    disagree: FloatArray
-    stages: FloatArray
-
-
-def _tied(ballots: Ballots, rank: IntArray) -> _Tiers:
-    m, n = ballots.tiers.shape
-    tiers = np.where(ballots.tiers >= 0, ballots.tiers, n)[:, np.argsort(rank)]
-    disagree, stages = np.zeros(m), np.ones((m, n))
-    for i in range(n):
-        disagree += (tiers[:, i : i + 1] > tiers[:, i + 1 :]).sum(axis=1)
-        # The i-th of its tier, in the centre's order, stands for the factor with as many choices.
-        choices = 1 + (tiers[:, :i] == tiers[:, i : i + 1]).sum(axis=1)
-        stages[np.arange(m), n - choices] -= 1.0
-    return _Tiers(disagree, stages)
-
-
-def _one_spread(generalised: bool) -> None:
-    if generalised:
-        raise DataError("A spread for every stage needs ballots without ties (complete or top-k lists); fit one phi.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,16 +142,9 @@ class Mallows:
 
         Of a top-k list it is the probability that the ranking starts so, and of a ballot with ties that it agrees.
         """
-        if ballots.has_ties:
-            _one_spread(not isinstance(self.phi, float))
-            disagree, stages = _tied(ballots, _ranks(self.centre, ballots.items))
-            tied: FloatArray = disagree * np.log(self.spreads[0]) - stages @ log_normaliser(self.phi, self.n_items)
-            return tied
-        orders, lengths, _ = stage_orders(ballots)
-        counts = stage_counts(orders, lengths, _ranks(self.centre, ballots.items))
-        stage = np.arange(self.n_items)[None, :] < lengths[:, None]
-        each = counts * np.log(self.spreads)[None, :] - log_normaliser(self.spreads, self.n_items)[None, :]
-        result: FloatArray = np.where(stage, each, 0.0).sum(axis=1)
+        _check_stages(ballots, not isinstance(self.phi, float))
+        counts, divided = _stages(ballots.tiers[:, np.argsort(_ranks(self.centre, ballots.items))])
+        result: FloatArray = counts @ np.log(self.spreads) - divided @ log_normaliser(self.spreads, self.n_items)
         return result
 
     def log_likelihood(self, ballots: Ballots) -> float:
@@ -265,52 +229,42 @@ def fit_mallows(ballots: Ballots, *, generalised: bool = False, **options: Any) 
         raise DataError("A Mallows model needs at least two items.")
     from luce.aggregate.positional import before_weights
 
+    _check_stages(ballots, generalised)
     centre = kemeny_order(before_weights(ballots), **options).order
-    if ballots.has_ties:
-        _one_spread(generalised)
-        disagree, stages = _tied(ballots, np.argsort(centre))
-        phi = _solve_phi(np.array([[ballots.weights @ disagree]]), (ballots.weights @ stages)[None, :])
-        return Mallows(tuple(ballots.items[i] for i in centre), phi[0])
-    lists = stage_orders(ballots)
-    if not generalised:
-        totals, chances = _stage_totals(lists, centre)
-        return Mallows(tuple(ballots.items[i] for i in centre), _solve_phi(totals[None, :], chances[None, :])[0])
-    centre, phi = _improve_centre(lists, centre)
+    phi: float | FloatArray
+    if generalised:
+        centre, phi = _improve_centre(ballots, centre)
+    else:
+        totals, chances = _stage_totals(ballots, centre)
+        phi = _solve_phi(float(totals.sum()), chances)
     return Mallows(tuple(ballots.items[i] for i in centre), phi)
 
 
-def _stage_totals(lists: _Lists, centre: IntArray) -> tuple[FloatArray, FloatArray]:
+def _stage_totals(ballots: Ballots, centre: IntArray) -> tuple[FloatArray, FloatArray]:
     """Weighted sums of V_j, and the weight of the ballots that have a stage j."""
-    orders, lengths, weights = lists
-    counts = stage_counts(orders, lengths, np.argsort(centre))
-    reached = np.arange(len(centre))[None, :] < lengths[:, None]
-    return weights @ np.where(reached, counts, 0), weights @ reached
+    counts, divided = _stages(ballots.tiers[:, centre])
+    return ballots.weights @ counts, ballots.weights @ divided
 
 
-def _solve_phi(totals: FloatArray, chances: FloatArray) -> FloatArray:
-    """For every row the phi whose expected sum of V_j, over the stages that were reached, is the observed one."""
-    n = chances.shape[1]
-    grid = np.arange(n)
-    inside = grid[None, :] < n - grid[:, None]
+def _solve_phi(total: float, chances: FloatArray) -> float:
+    """The phi whose expected sum of V_j, over the stages that were reached, is the observed one."""
+    grid = np.arange(len(chances))
+    inside = grid[None, :] < len(grid) - grid[:, None]
 
-    def surplus(phi: float, total: float, chance: FloatArray) -> float:
+    def surplus(phi: float) -> float:
         mass = np.where(inside, phi ** grid[None, :], 0.0)
-        return float(chance @ ((mass @ grid) / mass.sum(axis=1))) - total
+        return float(chances @ ((mass @ grid) / mass.sum(axis=1))) - total
 
-    result = np.empty(len(totals))
-    for row, (total, chance) in enumerate(zip(totals.sum(axis=1), chances, strict=True)):
-        if surplus(1.0, total, chance) <= 0:
-            result[row] = 1.0
-        elif surplus(_LEAST_PHI, total, chance) >= 0:
-            result[row] = _LEAST_PHI
-        else:
-            result[row] = brentq(surplus, _LEAST_PHI, 1.0, args=(total, chance), xtol=1e-14, rtol=1e-12)
-    return result
+    if surplus(1.0) <= 0:
+        return 1.0
+    if surplus(_LEAST_PHI) >= 0:
+        return _LEAST_PHI
+    return float(brentq(surplus, _LEAST_PHI, 1.0, xtol=1e-14, rtol=1e-12))
 
 
-def _improve_centre(lists: _Lists, centre: IntArray) -> tuple[IntArray, FloatArray]:
+def _improve_centre(ballots: Ballots, centre: IntArray) -> tuple[IntArray, FloatArray]:
     """Single moves of an item while the likelihood of the generalised model grows."""
-    best, phi = _generalised(lists, centre)
+    best, phi = _generalised(ballots, centre)
     n = len(centre)
     improved = True
     while improved:
@@ -320,18 +274,18 @@ def _improve_centre(lists: _Lists, centre: IntArray) -> tuple[IntArray, FloatArr
                 if place == start:
                     continue
                 trial = np.insert(np.delete(centre, start), place, centre[start])
-                value, spread = _generalised(lists, trial)
+                value, spread = _generalised(ballots, trial)
                 if value > best + 1e-9 * max(1.0, abs(best)):
                     centre, best, phi, improved = trial, value, spread, True
     return centre, phi
 
 
-def _generalised(lists: _Lists, centre: IntArray) -> tuple[float, FloatArray]:
+def _generalised(ballots: Ballots, centre: IntArray) -> tuple[float, FloatArray]:
     """The log-likelihood of the best phi of every stage, and those phi."""
-    totals, chances = _stage_totals(lists, centre)
-    n = len(centre)
-    spreads = np.append(_solve_phi(np.diag(totals)[:-1], np.diag(chances)[:-1]), 1.0)
-    value = float(totals @ np.log(spreads) - chances @ log_normaliser(spreads, n))
+    totals, chances = _stage_totals(ballots, centre)
+    each = zip(totals[:-1], np.diag(chances)[:-1], strict=True)
+    spreads = np.array([*(_solve_phi(*stage) for stage in each), 1.0])
+    value = float(totals @ np.log(spreads) - chances @ log_normaliser(spreads, len(centre)))
     return value, spreads[:-1]
 
 

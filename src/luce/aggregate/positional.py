@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from luce.aggregate.ballots import Ballots
-from luce.aggregate.result import Consensus, by_scores, check_options
+from luce.aggregate.result import Consensus, by_scores
 from luce.checks import fits_in_memory
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
@@ -81,25 +81,13 @@ def ordered_components(edges: NDArray[np.bool_]) -> list[IntArray]:
 
 def shortest_cycle(edges: NDArray[np.bool_], nodes: IntArray) -> list[int]:
     """A shortest cycle through the first node of a strongly connected component, by breadth-first search."""
-    inside = np.zeros(len(edges), dtype=bool)
-    inside[nodes] = True
-    start = int(nodes[0])
-    parent = {start: start}
-    frontier = [start]
-    while frontier:
-        reached = []
-        for node in frontier:
-            for target in np.flatnonzero(edges[node] & inside).tolist():
-                if target == start:
-                    cycle = [node]
-                    while cycle[-1] != start:
-                        cycle.append(parent[cycle[-1]])
-                    return cycle[::-1]
-                if target not in parent:
-                    parent[target] = node
-                    reached.append(target)
-        frontier = reached
-    return []
+    inside = edges[np.ix_(nodes, nodes)]
+    reached, parent = breadth_first_order(csr_array(inside), 0)
+    cycle = [next(node for node in reached if inside[node, 0])]
+    while cycle[-1] != 0:
+        cycle.append(parent[cycle[-1]])
+    found: list[int] = nodes[cycle[::-1]].tolist()
+    return found
 
 
 PositionRule: TypeAlias = str | Sequence[float] | FloatArray | Callable[[FloatArray, int], Any]
@@ -223,18 +211,16 @@ def positional_scores(ballots: Ballots, rule: PositionRule, unranked: str = "las
     return totals / counted
 
 
-def minimax(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+def minimax(ballots: Ballots, unranked: str) -> Consensus:
     """Sort by the worst majority against an item, by margins (Simpson and Kramer): the smaller, the better."""
-    check_options("minimax", options)
     margin = margins(before_weights(ballots, unranked))
     against = np.where(np.eye(len(margin), dtype=bool), -np.inf, -margin)
     scores = -against.max(axis=1, initial=-np.inf) if len(margin) > 1 else np.zeros(1)
     return by_scores("minimax", ballots.items, scores)
 
 
-def approval(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+def approval(ballots: Ballots, unranked: str) -> Consensus:
     """Sort by the weight of ballots that list an item at all; a ballot that ranks everything approves of everything."""
-    check_options("approval", options)
     ballots.filled(unranked)  # refuses open items where that was asked for
     scores = ballots.weights @ (ballots.tiers >= 0)
     notes: tuple[str, ...] = ()
@@ -243,14 +229,13 @@ def approval(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     return by_scores("approval", ballots.items, scores, notes=notes)
 
 
-def hodge(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+def hodge(ballots: Ballots, unranked: str) -> Consensus:
     r"""Least squares on the margins of pairs (Jiang, Lim, Yao and Ye, 2011), each by the ballots that compare it.
 
     The strengths s minimise $\sum_{x<y} c_{xy} (s_x - s_y - m_{xy})^2$ with the mean margin $m_{xy}$ of the $c_{xy}$
     votes that rank both. What is left is a flow in circles; its share of the squares is said. Where every ballot ranks
     everything, the order is Borda's.
     """
-    check_options("hodge", options)
     weights, both = before_weights(ballots, unranked), compared(ballots, unranked)
     np.fill_diagonal(both, 0.0)
     flow = weights - weights.T
@@ -271,7 +256,7 @@ def hodge(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     return by_scores("hodge", ballots.items, scores, notes=tuple(notes))
 
 
-def stv(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+def stv(ballots: Ballots, unranked: str, *, seats: int = 1) -> Consensus:
     r"""Single transferable vote, the weighted inclusive Gregory method with Droop's quota.
 
     Quota $\lfloor V / (s + 1) \rfloor + 1$ of V votes for s seats. Who reaches it is elected, the surplus passes on
@@ -279,8 +264,6 @@ def stv(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     tied on a ballot are split evenly. Items with equally few votes are struck out together unless too few would be
     left, and are then tied. Elected items come first, in the order of their election; the others by how late they left.
     """
-    check_options("stv", options, ("seats",))
-    seats = options.get("seats", 1)
     if not (isinstance(seats, int | np.integer) and 1 <= seats < max(ballots.n_items, 2)):
         raise SettingError(f"seats is {seats!r}; it must be a whole number from 1 to one less than the items.")
     value = ballots.weights.astype(np.float64).copy()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any
+from itertools import islice
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from luce.aggregate.axiom_programs import Solve, consistency_witness, monotonicity_witness, removal_witness
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.positional import (
     PositionRule,
@@ -22,7 +21,7 @@ from luce.aggregate.positional import (
     shortest_cycle,
     support,
 )
-from luce.aggregate.result import Consensus
+from luce.aggregate.result import Consensus, tiers_text
 from luce.aggregate.rules import consensus
 from luce.checks import generator
 from luce.types import FloatArray
@@ -117,12 +116,17 @@ def check_profile(
         kept={},
     )
     positional = not isinstance(rule, str) or bool(named(rule)) or is_expression(rule)
-    searched = _searched(report, ballots, solve, positional, trials, generator(random_state))
-    for axiom, found, remark in chain(_decided(report, _unanimous(ballots, unranked)), searched):
-        if found is None:
-            report.kept[axiom] = remark
+    found = dict(_decided(report, _unanimous(ballots, unranked)))
+    found["independence"] = _independence(report, ballots, solve, trials)
+    found["consistency"] = "every positional rule has it"
+    if not positional:
+        found["consistency"] = _consistency(ballots, solve, answer, trials, generator(random_state))
+    found["monotonicity"] = _monotonicity(ballots, solve, answer, trials)
+    for axiom, finding in found.items():
+        if isinstance(finding, str):
+            report.kept[axiom] = finding
         else:
-            report.violations.append(found)
+            report.violations.append(Violation(axiom, *finding))
     return report
 
 
@@ -142,27 +146,26 @@ def _unanimous(ballots: Ballots, unranked: str) -> Any:
     return result
 
 
-_Finding = tuple[str, Violation | None, str]
-"""An axiom, how it is broken, or what there is to say where it is not."""
+_Solve: TypeAlias = Callable[[Ballots], Consensus]
+_Finding: TypeAlias = str | tuple[float, str] | tuple[float, str, int]
+"""What there is to say of an axiom that is kept; or by how much it is broken, the witness, and how often."""
 
 
-def _decided(report: ProfileReport, unanimous: Any) -> Iterator[_Finding]:
-    answer, items, shares = report.consensus, report.items, report.support
+def _decided(report: ProfileReport, unanimous: Any) -> Iterator[tuple[str, _Finding]]:
+    answer, shares = report.consensus, report.support
     # Over all answers: x is above y where every equally good ranking has it so.
-    above = answer.is_above(items)
-    yield "pareto", _overruled("pareto", items, shares, unanimous & ~above), "holds here"
+    above = answer.is_above(report.items)
+    yield "pareto", _overruled(report, unanimous & ~above) or "holds here"
     for axiom, winner in (("majority", report.majority_winner), ("condorcet", report.condorcet_winner)):
         if winner is None:
-            yield axiom, None, "no such winner here"
+            yield axiom, "no such winner here"
         elif answer.winners == [winner]:
-            yield axiom, None, f"{winner} wins"
+            yield axiom, f"{winner} wins"
         else:
             share = report.first_places[winner] if axiom == "majority" else _least_share(report, winner)
             kind = "of the first places" if axiom == "majority" else "or more against each other item"
-            witness = f"{winner} has {share:.1%} {kind}, yet {' = '.join(answer.winners)} wins"
-            yield axiom, Violation(axiom, share - 0.5, witness), ""
-    beaten = (shares > 0.5 + 1e-12) & ~above
-    yield "strong_condorcet", _overruled("strong_condorcet", items, shares, beaten), "every majority is respected"
+            yield axiom, (share - 0.5, f"{winner} has {share:.1%} {kind}, yet {' = '.join(answer.winners)} wins")
+    yield "strong_condorcet", _overruled(report, (shares > 0.5 + 1e-12) & ~above) or "every majority is respected"
 
 
 def _least_share(report: ProfileReport, winner: str) -> float:
@@ -170,35 +173,80 @@ def _least_share(report: ProfileReport, winner: str) -> float:
     return float(np.delete(report.support[x], x).min())
 
 
-def _overruled(axiom: str, items: tuple[str, ...], shares: FloatArray, pairs: Any) -> Violation | None:
+def _overruled(report: ProfileReport, pairs: Any) -> tuple[float, str, int] | None:
     """The pair with the largest share among those where the answer does not put x above y."""
     if not pairs.any():
         return None
+    items, shares = report.items, report.support
     x, y = np.unravel_index(int(np.argmax(np.where(pairs, shares, -1.0))), shares.shape)
     witness = f"{shares[x, y]:.1%} put {items[x]} before {items[y]}, yet {items[x]} is not above {items[y]}"
-    return Violation(axiom, float(shares[x, y]) - 0.5, witness, int(pairs.sum()))
+    return float(shares[x, y]) - 0.5, witness, int(pairs.sum())
 
 
-def _searched(
-    report: ProfileReport, ballots: Ballots, solve: Solve, positional: bool, trials: int, rng: np.random.Generator
-) -> Iterator[_Finding]:
-    removal = removal_witness(ballots, solve, report.consensus, limit=trials)
-    if removal is None:
-        tried = min(ballots.n_items, trials) if ballots.n_items > 2 else 0
-        yield "independence", None, f"no single removal reverses a pair ({tried} tried)"
-    else:
-        x, y, gone = removal
-        share = report.support[ballots.items.index(x), ballots.items.index(y)]
-        witness = f"{x} is above {y}, but {y} is above {x} once {gone} is struck out (no vote on {x} and {y} changed)"
-        yield "independence", Violation("independence", abs(float(share) - 0.5), witness), ""
-    if positional:
-        yield "consistency", None, "every positional rule has it"
-    else:
-        halves, tried = consistency_witness(ballots, solve, report.consensus, trials, rng)
-        yield "consistency", _shown("consistency", halves), f"none found in {tried} splits"
-    lifted, tried = monotonicity_witness(ballots, solve, report.consensus, trials)
-    yield "monotonicity", _shown("monotonicity", lifted), f"none found in {tried} changes"
+def _independence(report: ProfileReport, ballots: Ballots, solve: _Solve, trials: int) -> _Finding:
+    """Items x above y, with y above x once another is struck out."""
+    struck = ballots.items[:trials] if ballots.n_items > 2 else ()
+    for gone in struck:
+        left = ballots.without(gone)
+        kept = np.array([ballots.items.index(name) for name in left.items])
+        above = report.consensus.is_above(ballots.items)[np.ix_(kept, kept)]
+        flipped = above & solve(left).is_above(left.items).T
+        if flipped.any():
+            first, second = kept[np.argwhere(flipped)[0]]
+            x, y = ballots.items[first], ballots.items[second]
+            what = f"{x} is above {y}, but {y} is above {x} once {gone} is struck out (no vote on {x} and {y} changed)"
+            return abs(float(report.support[first, second]) - 0.5), what
+    return f"no single removal reverses a pair ({len(struck)} tried)"
 
 
-def _shown(axiom: str, witness: str | None) -> Violation | None:
-    return None if witness is None else Violation(axiom, 0.0, witness)
+def _consistency(ballots: Ballots, solve: _Solve, answer: Consensus, trials: int, rng: np.random.Generator) -> _Finding:
+    """A split of the ballots in two parts that elect the same single winner, while the whole elects another."""
+    tried = 0
+    for side in (rng.random(ballots.n_ballots) < 0.5 for _ in range(trials)):
+        if side.all() or not side.any():
+            continue
+        tried += 1
+        one, two = solve(ballots.take(side)), solve(ballots.take(~side))
+        if len(one.winners) == 1 and one.winners == two.winners and answer.winners != one.winners:
+            share = float(ballots.weights[side].sum())
+            found = f"{one.winners[0]} wins among {share:g} of the ballots and among the other"
+            return 0.0, f"{found} {ballots.total - share:g}, yet {' = '.join(answer.winners)} wins in all"
+    return f"none found in {tried} splits"
+
+
+def _monotonicity(ballots: Ballots, solve: _Solve, answer: Consensus, trials: int) -> _Finding:
+    """Equal ballots that raise an item to their top, whereupon it falls; the winners are tried first.
+
+    Where a rule has several answers, the best place after the raise must be behind the worst one before.
+    """
+    tried = 0
+    for row, x, part in islice(_raises(ballots, answer), trials):
+        tried += 1
+        name = ballots.items[x]
+        before, after = answer.spans[name][1], solve(_lift(ballots, row, x, part)).spans[name][0]
+        if after > before:
+            order = tiers_text(ballots.take([row]).orders()[0])
+            shown = f"if {part:g} ballots {order} raise {name} to their top, {name} falls from rank"
+            return 0.0, f"{shown} {before} to {after}"
+    return f"none found in {tried} changes"
+
+
+def _raises(ballots: Ballots, answer: Consensus) -> Iterator[tuple[int, int, float]]:
+    """A ballot, an item to be raised in it, and how many of such ballots: all, a half, a quarter."""
+    for x in map(ballots.items.index, answer.order):
+        for row in np.argsort(-ballots.weights, kind="stable").tolist():
+            whole = float(ballots.weights[row])
+            parts = dict.fromkeys((whole, max(1.0, whole // 2), max(1.0, whole // 4)))
+            if ballots.tiers[row, x] > 0:
+                yield from ((row, x, part) for part in parts if part <= whole)
+
+
+def _lift(ballots: Ballots, row: int, x: int, part: float) -> Ballots:
+    """The same ballots, but `part` of the weight of one row puts x first."""
+    raised = ballots.tiers[row].copy()
+    raised[raised >= 0] += 1
+    raised[x] = 0
+    weights = ballots.weights.copy()
+    weights[row] -= part
+    keep = weights > 0
+    return Ballots(ballots.items, np.vstack([ballots.tiers[keep], raised[None, :]]), np.append(weights[keep], part))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from luce.aggregate.ballots import Ballots
+from luce.aggregate.result import tiers_text
 from luce.data.table import Table
 from luce.data.table_file import table_kind
 from luce.data.text_files import finite_number, numbered_lines, plain_suffix, read_text, reader
@@ -77,7 +78,7 @@ class _Rows:
         self.rows: list[tuple[list[int], list[int]]] = []
         self.weights: list[float] = []
 
-    def add(self, number: int, weight: float, tiers: Iterable[Sequence[int]], names: Sequence[str]) -> None:
+    def add(self, number: int, weight: float, tiers: Iterable[Sequence[int]], names: Iterable[str]) -> None:
         columns: list[int] = []
         places: list[int] = []
         for place, tier in enumerate(tiers):
@@ -85,7 +86,9 @@ class _Rows:
             places.extend([place] * len(tier))
         if len(set(columns)) < len(columns):
             twice = next(c for i, c in enumerate(columns) if c in columns[:i])
-            raise ParseError(self.path, f"the ballot ranks {names[twice]!r} twice; an item has one place.", number)
+            raise ParseError(
+                self.path, f"the ballot ranks {list(names)[twice]!r} twice; an item has one place.", number
+            )
         self.rows.append((columns, places))
         self.weights.append(weight)
 
@@ -109,7 +112,7 @@ def _read_preflib(path: Path, lines: list[str], kind: str) -> Ballots:
         head, colon, body = line.partition(":")
         if not colon:
             raise ParseError(path, f"expected 'count: order'; got {line.strip()!r}.", number)
-        tiers = [list(_preflib_tier(path, number, tier, numbers)) for tier in _preflib_tiers(path, number, body)]
+        tiers = list(_preflib_tiers(path, number, body, numbers))
         rows.add(number, _count(path, number, head.strip()), tiers, labels)
         if kind in ("soc", "soi") and any(len(tier) > 1 for tier in tiers):
             raise ParseError(path, f"a .{kind} file holds strict orders, and this ballot has a tie.", number)
@@ -168,21 +171,18 @@ def _preflib_header(path: Path, lines: list[str]) -> tuple[dict[str, str], dict[
     return metadata, names, start
 
 
-def _preflib_tiers(path: Path, number: int, body: str) -> Iterator[str]:
+def _preflib_tiers(path: Path, number: int, body: str, numbers: dict[str, int]) -> Iterator[list[int]]:
     if re.search(r"\{[^}]*\{", body):
         raise ParseError(path, f"braces within braces in {body.strip()!r}; a tier holds items only.", number)
-    for part in re.findall(r"\{[^{}]*\}|[^,{}]+", body):
-        if part.strip():
-            yield part.strip()
     if body.count("{") != body.count("}"):
         raise ParseError(path, f"unbalanced braces in {body.strip()!r}.", number)
-
-
-def _preflib_tier(path: Path, number: int, tier: str, numbers: dict[str, int]) -> Iterator[int]:
-    for key in tier.strip("{}").split(","):
-        if key.strip() not in numbers:
-            raise ParseError(path, f"{key.strip()!r} is not the number of an alternative of the header.", number)
-        yield numbers[key.strip()]
+    for part in re.findall(r"\{[^{}]*\}|[^,{}]+", body):
+        keys = [key.strip() for key in part.strip().strip("{}").split(",")] if part.strip() else []
+        unknown = next((key for key in keys if key not in numbers), None)
+        if unknown is not None:
+            raise ParseError(path, f"{unknown!r} is not the number of an alternative of the header.", number)
+        if keys:
+            yield [numbers[key] for key in keys]
 
 
 def _read_lines(path: Path, lines: list[str]) -> Ballots:
@@ -194,7 +194,6 @@ def _read_lines(path: Path, lines: list[str]) -> Ballots:
         raise ParseError(path, message, 1)
     rows, any_counted = _Rows(path), any(map(_COUNT.match, lines))
     index: dict[str, int] = {}
-    names: list[str] = []
     labelled: dict[str, int] = {}
     elsewhere: set[str] = set()
     for number, line in enumerate(lines, 1):
@@ -216,18 +215,8 @@ def _read_lines(path: Path, lines: list[str]) -> Ballots:
         elsewhere.update(others)
         if ":" in first and not counted:
             labelled.setdefault(first, number)
-        for tier in tiers:
-            for name in tier:
-                if name not in index:
-                    index[name] = len(names)
-                    names.append(name)
-        rows.add(number, weight, [[index[name] for name in tier] for tier in tiers], names)
-    _check_labels(path, labelled, elsewhere)
-    return rows.ballots(names, {})
-
-
-def _check_labels(path: Path, labelled: dict[str, int], elsewhere: set[str]) -> None:
-    """Refuse `alice: A > B`: the name of a voter is not a count, and would become a part of the first item."""
+        rows.add(number, weight, [[index.setdefault(name, len(index)) for name in tier] for tier in tiers], index)
+    # Refuse `alice: A > B`: the name of a voter is not a count, and would become a part of the first item.
     for name, number in labelled.items():
         if name not in elsewhere:
             raise ParseError(
@@ -235,6 +224,7 @@ def _check_labels(path: Path, labelled: dict[str, int], elsewhere: set[str]) -> 
                 f"{name.partition(':')[0]!r} stands where a count is expected; write '12: A > B' or 'A > B'.",
                 number,
             )
+    return rows.ballots(list(index), {})
 
 
 def _is_tidy(path: Path) -> bool:
@@ -267,14 +257,12 @@ def read_runs(paths: Iterable[str | Path]) -> dict[str, Ballots]:
             topics.setdefault(topic, [{} for _ in files])[number][document] = score
     if not topics:
         raise DataError("The runs are empty; at least one line is needed.")
-    return {topic: _runs_to_ballots(runs) for topic, runs in topics.items()}
-
-
-def _runs_to_ballots(runs: list[dict[str, float]]) -> Ballots:
-    documents = list(dict.fromkeys(document for run in runs for document in run))
-    given = [run for run in runs if run]
-    scores = [[run.get(document, np.nan) for document in documents] for run in given]
-    return Ballots.from_scores(scores, documents)
+    found = {}
+    for topic, runs in topics.items():
+        documents = list(dict.fromkeys(document for run in runs for document in run))
+        scores = [[run.get(document, np.nan) for document in documents] for run in runs if run]
+        found[topic] = Ballots.from_scores(scores, documents)
+    return found
 
 
 def write_ballots(ballots: Ballots, path: str | Path) -> None:
@@ -294,7 +282,7 @@ def write_ballots(ballots: Ballots, path: str | Path) -> None:
         reserved = [name for name in ballots.items if any(mark in name for mark in ">=#\n")]
         if reserved:
             raise DataError(f"The name {reserved[0]!r} holds a mark of the format (> = #); write a PrefLib file.")
-        lines = _plain_lines(ballots)
+        lines = (f"{weight}: {tiers_text(tiers)}" for weight, tiers in _orders(ballots))
     with atomic_write(path, "w") as stream:
         stream.writelines(line + "\n" for line in lines)
 
@@ -302,11 +290,6 @@ def write_ballots(ballots: Ballots, path: str | Path) -> None:
 def _orders(ballots: Ballots) -> Iterator[tuple[str, list[list[str]]]]:
     for weight, tiers in zip(ballots.weights, ballots.orders(), strict=True):
         yield f"{int(weight)}" if weight == int(weight) else repr(float(weight)), tiers
-
-
-def _plain_lines(ballots: Ballots) -> Iterator[str]:
-    for weight, tiers in _orders(ballots):
-        yield f"{weight}: " + " > ".join(" = ".join(tier) for tier in tiers)
 
 
 def _preflib_lines(ballots: Ballots, kind: str) -> Iterator[str]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.errors import SettingError
 from luce.result import Result, Sheet, sheet_of
 from luce.types import FloatArray, IntArray
 
@@ -198,15 +197,6 @@ def position_scores(tiers: list[list[str]]) -> dict[str, float]:
         scores.update(dict.fromkeys(tier, -(place + (len(tier) + 1) / 2.0)))
         place += len(tier)
     return scores
-
-
-def check_options(rule: str, given: Iterable[str], allowed: Iterable[str] = ()) -> None:
-    """Refuse an option that the rule does not have."""
-    allowed = sorted(allowed)
-    for name in given:
-        if name not in allowed:
-            has = f"its options are {', '.join(allowed)}" if allowed else "it has no options"
-            raise SettingError(f"The rule {rule} has no option {name!r}; {has}.")
 
 
 def uncrossed(forced: NDArray[np.bool_]) -> NDArray[np.bool_]:

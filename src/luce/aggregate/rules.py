@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from inspect import signature
 from itertools import pairwise
 from typing import Any
 
@@ -36,13 +38,13 @@ from luce.aggregate.result import (
     Consensus,
     Optima,
     by_scores,
-    check_options,
     closure,
     layers,
     position_scores,
     tiers_by_cuts,
     tiers_text,
 )
+from luce.checks import one_of
 from luce.data.names import alike
 from luce.errors import DataError, SettingError
 from luce.registry import Registry, canonical, unknown_name
@@ -52,9 +54,8 @@ _FOOTRULE_TIES = 400
 """Items up to which the footrule's equally good answers are examined (cubic time)."""
 
 
-def positional(ballots: Ballots, rule: PositionRule, unranked: str, **options: Any) -> Consensus:
+def positional(ballots: Ballots, unranked: str, rule: PositionRule) -> Consensus:
     """Sort by f(x) = E[h(position of x)], which minimises [Pareek] (4.5) by [Pareek] Proposition 12."""
-    check_options(rule_label(rule), options)
     scores = positional_scores(ballots, rule, unranked)
     # The minimum of [Pareek] (4.5); tied items may stand in any order without changing it.
     objective = float(np.sort(scores)[::-1] @ np.arange(1, len(scores) + 1))
@@ -63,10 +64,9 @@ def positional(ballots: Ballots, rule: PositionRule, unranked: str, **options: A
     return by_scores(rule_label(rule), ballots.items, scores, objective=objective, bound=objective, notes=notes)
 
 
-def kemeny(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+def kemeny(ballots: Ballots, unranked: str, *, time_limit: float = 60.0, exact_limit: int = EXACT_LIMIT) -> Consensus:
     """The ranking of [Pareek] (4.4) with Kendall's distance to the ballots as loss (a pair tied in one costs 1/2)."""
-    check_options("kemeny", options, ("time_limit", "exact_limit"))
-    time_limit, exact_limit = float(options.get("time_limit", 60.0)), int(options.get("exact_limit", EXACT_LIMIT))
+    time_limit, exact_limit = float(time_limit), int(exact_limit)
     if not time_limit > 0 or exact_limit < 1:
         raise SettingError(f"time_limit is {time_limit:g} and exact_limit is {exact_limit}; both must be above 0.")
     weights = before_weights(ballots, unranked)
@@ -117,12 +117,11 @@ def _tied_weight(ballots: Ballots, unranked: str, weights: FloatArray) -> float:
     return float((compared(ballots, unranked) - weights - weights.T)[upper].sum())
 
 
-def footrule(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+def footrule(ballots: Ballots, unranked: str) -> Consensus:
     """The ranking with the least total footrule distance: an assignment of items to positions.
 
     An item of a tier costs the mean of |position - p| over the positions p of the tier, not the cost at their mean.
     """
-    check_options("footrule", options)
     from scipy.optimize import linear_sum_assignment
 
     cost = _position_costs(ballots, unranked)
@@ -199,12 +198,11 @@ def _assignment_cuts(cost: FloatArray, slack: float) -> NDArray[np.bool_]:
     return result
 
 
-def mode(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+def mode(ballots: Ballots, unranked: str) -> Consensus:
     """The most frequent ballot (0-1 loss); where several are, tiers show what all of them agree on.
 
     Under `ignore` only complete ballots count.
     """
-    check_options("mode", options)
     filled = ballots.filled(unranked)
     complete = (filled >= 0).all(axis=1)
     if not complete.any():
@@ -228,48 +226,44 @@ def mode(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
     return Consensus("mode", tiers, position_scores(tiers), objective, objective, notes=tuple(notes), optima=optima)
 
 
-def copeland(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+def copeland(ballots: Ballots, unranked: str) -> Consensus:
     """Sort by the number of majority wins, a tied pair counting half."""
-    check_options("copeland", options)
     margin = margins(before_weights(ballots, unranked))
     scores = (margin > 0).sum(axis=1) + 0.5 * ((margin == 0).sum(axis=1) - 1)
     return by_scores("copeland", ballots.items, scores)
 
 
-def _strengths(ballots: Ballots, unranked: str, rule: str, options: dict[str, Any]) -> FloatArray:
+def _strengths(ballots: Ballots, unranked: str, strength: str) -> FloatArray:
     """Strength of every majority x over y, 0 where x does not win: its margin, or its winning votes."""
-    check_options(rule, options, ("strength",))
-    kind = options.get("strength", "margin")
-    if kind not in ("margin", "winning"):
-        raise SettingError(f"strength is {kind!r}; it must be 'margin' or 'winning'.")
+    one_of("strength", strength, ("margin", "winning"))
     weights = before_weights(ballots, unranked)
     margin = margins(weights)
-    return np.where(margin > 0, margin if kind == "margin" else weights, 0.0)
+    return np.where(margin > 0, margin if strength == "margin" else weights, 0.0)
 
 
-def schulze(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+def schulze(ballots: Ballots, unranked: str, *, strength: str = "margin") -> Consensus:
     """Schulze's beat-path rule: x is above y where the strongest path from x to y is stronger than any path back.
 
     A path is as strong as its weakest majority. The relation is transitive; a tier is what nothing left beats.
     """
-    path = _strengths(ballots, unranked, "schulze", options)
+    path = _strengths(ballots, unranked, strength)
     for via in range(len(path)):
         np.maximum(path, np.minimum(path[:, via, None], path[None, via, :]), out=path)
     beats = path > path.T
     return _layers("schulze", ballots, beats)
 
 
-def ranked_pairs(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+def ranked_pairs(ballots: Ballots, unranked: str, *, strength: str = "margin") -> Consensus:
     """Tideman's ranked pairs: keep majorities, the strongest first, unless they close a cycle.
 
     Majorities of equal strength are taken together, and those of them that lie on a common cycle are all left out: no
     tie is broken by the order of the items.
     """
-    strength = _strengths(ballots, unranked, "ranked_pairs", options)
-    locked = np.zeros(strength.shape, dtype=bool)
-    for level in np.unique(strength[strength > 0])[::-1]:
-        group = strength == level
-        component = np.zeros(len(strength), dtype=np.int64)
+    strengths = _strengths(ballots, unranked, strength)
+    locked = np.zeros(strengths.shape, dtype=bool)
+    for level in np.unique(strengths[strengths > 0])[::-1]:
+        group = strengths == level
+        component = np.zeros(len(strengths), dtype=np.int64)
         for number, part in enumerate(ordered_components(locked | group)):
             component[part] = number
         locked |= group & (component[:, None] != component[None, :])
@@ -285,27 +279,22 @@ def _layers(rule: str, ballots: Ballots, above: NDArray[np.bool_]) -> Consensus:
     return Consensus(rule, tiers, position_scores(tiers) if split else counted, notes=notes)
 
 
-def instant_runoff(ballots: Ballots, unranked: str, **options: Any) -> Consensus:
+def instant_runoff(ballots: Ballots, unranked: str) -> Consensus:
     """Instant runoff: strike out the item with the fewest first places, again and again; the last one left is first.
 
     Items tied for the fewest are struck out together and share a tier. A ballot counts for the best of its items that
     are left, split evenly over a tie; a ballot without listed items left is spent under `ignore`, and split over all
     that are left under `last`.
     """
-    check_options("instant_runoff", options)
     tiers = ballots.filled(unranked)
-    left = np.ones(ballots.n_items, dtype=bool)
-    groups: list[IntArray] = []
-    scores = np.zeros(ballots.n_items)
+    left, scores, rounds = np.ones(ballots.n_items, dtype=bool), np.zeros(ballots.n_items), 0
     while left.any():
         votes = ballots.weights @ first_shares(tiers, left)
-        fewest = votes[left].min()
-        struck = left & (votes <= fewest + 1e-10 * max(1.0, ballots.total))
-        scores[struck] = len(groups)
-        groups.append(np.flatnonzero(struck))
+        struck = left & (votes <= votes[left].min() + 1e-10 * max(1.0, ballots.total))
+        scores[struck] = rounds
         left &= ~struck
-    result = [[ballots.items[i] for i in group] for group in groups[::-1]]
-    return Consensus("instant_runoff", result, dict(zip(ballots.items, scores.tolist(), strict=True)))
+        rounds += 1
+    return by_scores("instant_runoff", ballots.items, scores)
 
 
 _HERE = ("kemeny", "footrule", "mode", "copeland", "schulze", "ranked_pairs", "instant_runoff")
@@ -354,17 +343,20 @@ def consensus(ballots: Ballots, rule: PositionRule = "borda", *, unranked: str =
     'a > b = c'
     """
     check_unranked(unranked)
-    found = _by_rule(ballots, rule, unranked, options)
-    return replace(found, notes=(*found.notes, *alike(ballots.items)))
-
-
-def _by_rule(ballots: Ballots, rule: PositionRule, unranked: str, options: dict[str, Any]) -> Consensus:
     if isinstance(rule, str):
         rule = ALIASES.get(canonical(rule), rule)
-    if not isinstance(rule, str) or named(rule):
-        return positional(ballots, rule, unranked, **options)
-    if rule in RULES:
-        return RULES.get(rule)(ballots, unranked, **options)  # type: ignore[no-any-return]
-    if is_expression(rule):
-        return positional(ballots, rule, unranked, **options)
-    raise unknown_name("rule", rule, rule_names())
+    if isinstance(rule, str) and not named(rule) and rule in RULES:
+        name, answer = RULES.resolve(rule), RULES.get(rule)
+    elif isinstance(rule, str) and not named(rule) and not is_expression(rule):
+        raise unknown_name("rule", rule, rule_names())
+    else:
+        name, answer = rule_label(rule), partial(positional, rule=rule)
+    allowed = sorted(
+        p.name for p in signature(answer).parameters.values() if p.kind is p.KEYWORD_ONLY and p.name != "rule"
+    )
+    for given in options:
+        if given not in allowed:
+            has = f"its options are {', '.join(allowed)}" if allowed else "it has no options"
+            raise SettingError(f"The rule {name} has no option {given!r}; {has}.")
+    found = answer(ballots, unranked, **options)
+    return replace(found, notes=(*found.notes, *alike(ballots.items)))

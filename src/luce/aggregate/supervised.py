@@ -15,7 +15,6 @@ from that label and everything below it (Breslow's treatment of ties). They diff
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,11 +22,12 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from luce import losses
+from luce.checks import number, one_of
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.metrics import evaluate_arrays
 from luce.metrics import get as get_metric
-from luce.numerics.segments import check_offsets, query_index
+from luce.numerics.segments import check_offsets, query_index, runs, tiers
 from luce.numerics.threads import one_blas_thread
 from luce.scorers.cps import FittedCPS
 from luce.types import FloatArray, IntArray
@@ -79,21 +79,15 @@ def system_positions(ranks: FloatArray, offsets: IntArray, reading: Reading = Re
     >>> system_positions(np.array([[30.0], [np.nan], [10.0], [np.nan]]), np.array([0, 4])).ravel().tolist()
     [2.0, 3.5, 1.0, 3.5]
     """
-    if reading.missing not in MISSING:
-        raise SettingError(f"missing is {reading.missing!r}; it must be one of {', '.join(MISSING)}.")
+    one_of("missing", reading.missing, MISSING)
     query = query_index(offsets)
     starts = offsets[query]
     positions = np.empty(ranks.shape)
     for m in range(ranks.shape[1]):
-        value = ranks[:, m] if reading.small_is_best else -ranks[:, m]
-        value = np.where(np.isnan(value), np.inf, value)
-        order = np.lexsort((value, query))
-        new = np.ones(len(value), dtype=bool)
-        new[1:] = (value[order][1:] != value[order][:-1]) | (query[order][1:] != query[order][:-1])
-        firsts = np.flatnonzero(new)
-        sizes = np.diff(np.append(firsts, len(value)))
-        mean = np.repeat(firsts + (sizes + 1) / 2.0, sizes)
-        positions[order, m] = mean - starts[order]
+        value = -ranks[:, m] if reading.small_is_best else ranks[:, m]
+        order, firsts, _ = tiers(np.where(np.isnan(value), -np.inf, value), offsets)
+        sizes = np.diff(firsts)
+        positions[order, m] = np.repeat(firsts[:-1] + (sizes + 1) / 2.0, sizes) - starts[order]
     if reading.missing == "last":
         positions = np.where(np.isnan(ranks), np.diff(offsets)[query][:, None], positions)
     return positions
@@ -113,13 +107,10 @@ def choose_reading(ranks: Ranks, labels: Given = None, offsets: Given = None) ->
     """The reading under which plain Borda has the best mean average precision on labelled data."""
     matrix, bounds, target = _checked(ranks, offsets, labels)
     readings = [Reading(small, missing) for small in (True, False) for missing in MISSING]
-    quality = [average_precision(_borda(matrix, bounds, reading), target, bounds).mean() for reading in readings]
+    quality = [
+        average_precision(-system_positions(matrix, bounds, one).sum(axis=1), target, bounds).mean() for one in readings
+    ]
     return readings[int(np.argmax(quality))]
-
-
-def _borda(ranks: FloatArray, offsets: IntArray, reading: Reading) -> FloatArray:
-    result: FloatArray = -system_positions(ranks, offsets, reading).sum(axis=1)
-    return result
 
 
 class BordaAggregator:
@@ -143,7 +134,8 @@ class BordaAggregator:
         if self.reading is None:
             raise SettingError("How the ranks are read is not known yet; call fit first or give a reading.")
         matrix, bounds, _ = _checked(ranks, offsets)
-        return _borda(matrix, bounds, self.reading)
+        result: FloatArray = -system_positions(matrix, bounds, self.reading).sum(axis=1)
+        return result
 
 
 class _Choices(NamedTuple):
@@ -156,18 +148,16 @@ class _Choices(NamedTuple):
 
 
 def _choices(labels: FloatArray, offsets: IntArray) -> _Choices:
-    rows, picked, sizes = [], [], []
-    for first, last in pairwise(offsets):
-        mine = labels[first:last]
-        for level in np.unique(mine)[:0:-1]:
-            left = np.flatnonzero(mine <= level)
-            rows.append(first + left)
-            picked.append((mine[left] == level).astype(np.float64))
-            sizes.append(len(left))
-    if not rows:
+    """Every tier of a query but the last is picked from itself and what is below."""
+    order, starts, queries = tiers(labels, offsets)
+    others = np.delete(np.arange(len(starts) - 1), queries[1:] - 1)
+    if not len(others):
         raise DataError("No query has documents of different labels, so there is nothing to learn from.")
+    sizes = np.repeat(offsets[1:], np.diff(queries))[others] - starts[others]
+    place = runs(starts[others], sizes)
+    picked = place < np.repeat(starts[others + 1], sizes)
     bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return _Choices(np.concatenate(rows), bounds, np.concatenate(picked), len(offsets) - 1)
+    return _Choices(order[place], bounds, picked.astype(np.float64), len(offsets) - 1)
 
 
 def _choice_loss(theta: FloatArray, x: FloatArray, choices: _Choices, l2: float) -> tuple[float, FloatArray]:
@@ -191,12 +181,6 @@ def _maximise(x: FloatArray, choices: _Choices, l2: float) -> FloatArray:
     return np.asarray(result.x) / scale
 
 
-def _check_l2(l2: float) -> float:
-    if not (np.isfinite(l2) and l2 >= 0):
-        raise SettingError(f"l2 is {l2}; the strength of the penalty must be at least 0.")
-    return float(l2)
-
-
 class PositionalAggregator:
     """A weighted positional rule: the score is a learned combination of functions of the systems' positions.
 
@@ -215,11 +199,10 @@ class PositionalAggregator:
 
     def __init__(self, basis: tuple[str, ...] = ("borda",), l2: float = 0.01, reading: Reading | None = None) -> None:
         for name in basis:
-            if name not in BASIS:
-                raise SettingError(f"Unknown basis function {name!r}; it must be one of {', '.join(BASIS)}.")
+            one_of("A basis function", name, BASIS)
         if not basis:
             raise SettingError(f"A positional rule needs at least one basis function of {', '.join(BASIS)}.")
-        self.basis, self.l2, self.reading = tuple(basis), _check_l2(l2), reading
+        self.basis, self.l2, self.reading = tuple(basis), number("l2", l2), reading
         self.theta: FloatArray | None = None
 
     def _features(self, ranks: FloatArray, offsets: IntArray) -> FloatArray:
@@ -270,9 +253,8 @@ class CPSAggregator:
     """
 
     def __init__(self, l2: float = 0.01, reading: Reading | None = None, distance: str = "kendall") -> None:
-        if distance not in DISTANCES:
-            raise SettingError(f"distance is {distance!r}; it must be one of {', '.join(DISTANCES)}.")
-        self.l2, self.reading, self.distance = _check_l2(l2), reading, distance
+        one_of("distance", distance, DISTANCES)
+        self.l2, self.reading, self.distance = number("l2", l2), reading, distance
         self.theta: FloatArray | None = None
 
     def fit(self, ranks: Ranks, labels: Given = None, offsets: Given = None) -> CPSAggregator:

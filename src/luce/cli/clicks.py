@@ -70,7 +70,7 @@ def clicks(
     """Aggregate a click log to counts and estimate how likely users look at each position."""
     from luce import clicks as of_clicks
     from luce.clicks.counts import check_counts_output
-    from luce.clicks.summary import LogSummary
+    from luce.clicks.evaluation import LogSummary
     from luce.data.named_rows import NO_IDS
     from luce.display import check_picture
 

@@ -206,8 +206,9 @@ def simulate_clicks(
     import numpy as np
 
     import luce
-    from luce.clicks.examination import Users, attraction
     from luce.clicks.simulation import (
+        Users,
+        attraction,
         check_log_output,
         production,
         simulate_counts,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from luce.clicks.choice import Estimate
 from luce.clicks.counts import ClickCounts
 from luce.clicks.evaluation import ClickEvaluation, click_rate, evaluate, policy_value
-from luce.clicks.examination import Examination, examination, given_examination
+from luce.clicks.examination import Examination, examination, given_examination, pairs
 from luce.clicks.guard import Guarded, guarded
 from luce.clicks.interleaving import Interleaving, interleaving
 from luce.clicks.log import read
-from luce.clicks.pairs import pairs
 from luce.data.clicks import Clicks
 
 __all__ = [

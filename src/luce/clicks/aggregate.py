@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
@@ -9,11 +10,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.clicks.counts import ClickCounts, PairCounts
-from luce.clicks.tally import MetSessions, Tally
+from luce.clicks.counts import ClickCounts, PairCounts, counted
 from luce.errors import DataError
 from luce.types import FloatArray, IntArray
 
+_MERGE_ROWS = 1 << 20
+"""Rows that wait at least before they are merged."""
+_BLOCK = 1 << 22
+"""Sessions that are compared at a time."""
 _SPREAD = np.uint64(0xBF58476D1CE4E5B9)
 _SAID = {
     "merged": "{merged:,} rows repeat session, document and position and were counted once.",
@@ -28,13 +32,14 @@ _SAID = {
 class Rows(NamedTuple):
     """Rows of a log as numbers, an array a column.
 
-    A session is a hash, None where every row stands alone; `position=None` means the order of the rows.
+    A session is a hash, and its number in the batch once it is counted; None where every row stands alone. Positions
+    are 0 where the order of the rows tells them.
     """
 
-    session: NDArray[np.uint64] | None
+    session: Any
     query: IntArray
     document: IntArray
-    position: IntArray | None
+    position: IntArray
     clicked: FloatArray
     propensity: FloatArray | None
 
@@ -65,13 +70,81 @@ class Rows(NamedTuple):
     def sorted_by_session(cls, parts: list[Rows]) -> Rows:
         """All rows, those of a session side by side, in their order."""
         rows = cls.joined(parts)
-        assert rows.session is not None
         return rows.take(np.lexsort((rows.query, rows.session)))
 
 
-class Named(Protocol):
-    """Numbers of queries and documents by their names, for messages and results."""
+class Tally:
+    """Rows of keys with sums, added batch by batch; memory grows with the number of different keys alone.
 
+    >>> tally = Tally(width=1)
+    >>> for _ in range(2):
+    ...     tally.add(np.array([[7], [3], [7]]), np.ones((3, 1)))
+    >>> tally.table().tolist()
+    [[3.0, 2.0], [7.0, 4.0]]
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._merged = np.empty((0, width + 1))
+        self._waiting: list[FloatArray] = []
+
+    def add(self, keys: IntArray, sums: FloatArray) -> None:
+        """Add rows; they are merged when more wait than were merged before, so that each is moved few times."""
+        self._waiting.append(added_up(keys, sums))
+        if sum(map(len, self._waiting)) > max(_MERGE_ROWS, len(self._merged)):
+            self.table()
+
+    def table(self) -> FloatArray:
+        """Every key once, in order, with its sums."""
+        if self._waiting:
+            joint = np.concatenate([self._merged, *self._waiting] if len(self._merged) else self._waiting)
+            self._merged, self._waiting = added_up(joint[:, : self.width].astype(np.int64), joint[:, self.width :]), []
+        return self._merged
+
+
+def added_up(keys: IntArray, sums: FloatArray) -> FloatArray:
+    """Rows of keys, each once and in order, with the sums of what stood beside them."""
+    if not len(keys):
+        return np.empty((0, keys.shape[1] + sums.shape[1]))
+    most = keys.max(axis=0) + 1
+    if np.prod(most, dtype=np.float64) < 2.0**62:  # one number a row is sorted faster than several
+        order = np.argsort(np.ravel_multi_index(tuple(keys.T), tuple(most)), kind="stable")
+    else:
+        order = np.lexsort(keys.T[::-1])
+    ordered = keys[order]
+    firsts = np.flatnonzero(np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1)))
+    return np.column_stack([ordered[firsts], np.add.reduceat(sums[order], firsts)])
+
+
+class MetSessions:
+    """Whether a session was met twice, by 64 bits a session, which wait in a temporary file and are sorted there."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115
+
+    def add(self, sessions: NDArray[np.uint64]) -> None:
+        """Sessions that ended."""
+        self._file.write(sessions.tobytes())
+
+    def met_again(self) -> bool:
+        """Whether one of them was added more than once."""
+        self._file.flush()
+        if not self._file.tell():
+            return False
+        met: Any = np.memmap(self._file, dtype=np.uint64, mode="r+")
+        met.sort()
+        blocks = (met[start : start + _BLOCK + 1] for start in range(0, len(met), _BLOCK))
+        return any(bool(np.any(block[1:] == block[:-1])) for block in blocks)
+
+    def close(self) -> None:
+        """Delete the temporary file."""
+        self._file.close()
+
+
+class Source(Protocol):
+    """Where rows come from: the rules of reading, and numbers of queries and documents by their names."""
+
+    options: Any
     queries: dict[str, int]
     documents: dict[str, int]
 
@@ -79,11 +152,8 @@ class Named(Protocol):
 class Aggregator:
     """Adds up rows; a session that a batch cuts waits for its rest."""
 
-    def __init__(
-        self, names: Named, max_clicks: int | None, keep_first: bool, last_position: int | None, *, with_pairs: bool
-    ) -> None:
-        self.max_clicks, self.keep_first, self.with_pairs = max_clicks, keep_first, with_pairs
-        self.last_position = last_position
+    def __init__(self, source: Source, *, with_pairs: bool) -> None:
+        self.source, self.options, self.with_pairs = source, source.options, with_pairs
         self.notes: list[str] = []
         self._waiting: Rows | None = None
         self._cells = Tally(width=4)
@@ -92,7 +162,6 @@ class Aggregator:
         self._met = MetSessions()
         self._done: Counter[str] = Counter()
         """How often each of `_SAID` was done."""
-        self._names = names
         self._alone = False
 
     def add(self, rows: Rows) -> None:
@@ -124,77 +193,75 @@ class Aggregator:
     def _count(self, rows: Rows) -> None:
         self._alone = rows.session is None
         starts = _starts(rows)
-        if rows.session is not None:
-            with np.errstate(over="ignore"):
-                mixed = rows.session[starts] * _SPREAD + rows.query[starts].astype(np.uint64)
-            self._met.add(mixed)
-        run = _runs(starts, rows.size)
-        position = np.arange(rows.size) - starts[run] + 1 if rows.position is None else rows.position
         if not self._alone:
-            rows, position, run = self._tidy(rows, position, run)
-        if self.last_position is not None:
-            keep = position <= self.last_position
+            with np.errstate(over="ignore"):
+                self._met.add(rows.session[starts] * _SPREAD + rows.query[starts].astype(np.uint64))
+        rows = rows._replace(session=_runs(starts, rows.size))
+        if not rows.position.any():
+            rows = rows._replace(position=np.arange(rows.size) - starts[rows.session] + 1)
+        if not self._alone:
+            rows = self._tidy(rows)
+        if self.options.last_position is not None:
+            keep = rows.position <= self.options.last_position
             self._done["below"] += int((~keep).sum())
-            rows, position, run = rows.take(keep), position[keep], run[keep]
+            rows = rows.take(keep)
         if not rows.size:
             return
-        starts = np.flatnonzero(np.diff(run, prepend=-1))
-        run = _runs(starts, rows.size)
-        after = np.zeros(rows.size, dtype=np.int64) if self._alone else _last_click(rows, position, starts[run])
+        starts = np.flatnonzero(np.diff(rows.session, prepend=-1))
         self._add_sessions(rows, starts)
         sums = [np.ones(rows.size), rows.clicked]
         if rows.propensity is not None:
             inverse = 1.0 / rows.propensity
             sums += [inverse, inverse**2, rows.clicked * inverse, rows.clicked * inverse**2]
-        self._cells.add(np.column_stack([rows.query, rows.document, position, after]), np.column_stack(sums))
+        after = _last_click(rows, starts)
+        self._cells.add(np.column_stack([rows.query, rows.document, rows.position, after]), np.column_stack(sums))
         if self.with_pairs and not self._alone:
-            for name, keys in _pair_keys(rows, position, run, starts).items():
+            for name, keys in _pair_keys(rows, starts).items():
                 self._pairs[name].add(keys, np.ones((len(keys), 1)))
 
-    def _tidy(self, rows: Rows, position: IntArray, run: IntArray) -> tuple[Rows, IntArray, IntArray]:
+    def _tidy(self, rows: Rows) -> Rows:
         """Sorted by position; equal rows merged, robots out, and what contradicts itself refused."""
-        if np.any((np.diff(run) == 0) & (np.diff(position) < 0)):
-            order = np.lexsort((position, run))
-            rows, position, run = rows.take(order), position[order], run[order]
-        same = (np.diff(run) == 0) & (np.diff(position) == 0)
+        if np.any((np.diff(rows.session) == 0) & (np.diff(rows.position) < 0)):
+            rows = rows.take(np.lexsort((rows.position, rows.session)))
+        same = (np.diff(rows.session) == 0) & (np.diff(rows.position) == 0)
         if same.any():
-            firsts = np.flatnonzero(np.append(True, ~same))
-            rows, position, run = self._merged(rows, position, same, firsts), position[firsts], run[firsts]
-        keep = self._not_repeated(rows, run)
-        if self.max_clicks is not None:
-            clicks = np.bincount(run, rows.clicked * keep)
-            robot = clicks > self.max_clicks
+            rows = self._merged(rows, same)
+        keep = self._not_repeated(rows)
+        if self.options.max_clicks is not None:
+            clicks = np.bincount(rows.session, rows.clicked * keep)
+            robot = clicks > self.options.max_clicks
             self._done["robots"] += int(robot.sum())
             self._done["robot_clicks"] += int(clicks[robot].sum())
-            keep &= ~robot[run]
-        return (rows, position, run) if keep.all() else (rows.take(keep), position[keep], run[keep])
+            keep &= ~robot[rows.session]
+        return rows if keep.all() else rows.take(keep)
 
-    def _merged(self, rows: Rows, position: IntArray, same: NDArray[np.bool_], firsts: IntArray) -> Rows:
+    def _merged(self, rows: Rows, same: NDArray[np.bool_]) -> Rows:
         differ = same & (np.diff(rows.document) != 0)
         if differ.any():
             at = int(np.flatnonzero(differ)[0])
             raise DataError(
                 f"Documents {self._document(rows, at)} and {self._document(rows, at + 1)} have the same position, "
-                f"{position[at]}, in one session of query {self._query(rows, at)}; a position shows one document: "
+                f"{rows.position[at]}, in one session of query {self._query(rows, at)}; a position shows one document: "
                 "give the column that tells impressions apart as session= (luce clicks --session)."
             )
         differ = same & (np.diff(rows.propensity) != 0) if rows.propensity is not None else differ
         if differ.any():
             at = int(np.flatnonzero(differ)[0])
             raise DataError(
-                f"Document {self._document(rows, at)} has two propensities at position {position[at]} of one "
+                f"Document {self._document(rows, at)} has two propensities at position {rows.position[at]} of one "
                 f"session of query {self._query(rows, at)}; it was shown there with one: mend the log."
             )
         self._done["merged"] += int(same.sum())
         self._done["differing"] += int((same & (np.diff(rows.clicked) != 0)).sum())
+        firsts = np.flatnonzero(np.append(True, ~same))
         return rows.take(firsts)._replace(clicked=np.maximum.reduceat(rows.clicked, firsts))
 
-    def _not_repeated(self, rows: Rows, run: IntArray) -> NDArray[np.bool_]:
+    def _not_repeated(self, rows: Rows) -> NDArray[np.bool_]:
         """Which rows are the first of their document in their session."""
-        keep = np.ones(rows.size, dtype=bool)
-        order = np.lexsort((rows.document, run))
-        again = order[np.flatnonzero((np.diff(run[order]) == 0) & (np.diff(rows.document[order]) == 0)) + 1]
-        if len(again) and not self.keep_first:
+        order = np.lexsort((rows.document, rows.session))
+        equal = (np.diff(rows.session[order]) == 0) & (np.diff(rows.document[order]) == 0)
+        again = order[np.flatnonzero(equal) + 1]
+        if len(again) and self.options.repeated == "error":
             at = int(again[0])
             raise DataError(
                 f"Document {self._document(rows, at)} stands twice in one session of query {self._query(rows, at)}; "
@@ -202,14 +269,15 @@ class Aggregator:
                 "--repeated first)."
             )
         self._done["repeated"] += len(again)
+        keep = np.ones(rows.size, dtype=bool)
         keep[again] = False
         return keep
 
     def _document(self, rows: Rows, at: int) -> str:
-        return repr(list(self._names.documents)[rows.document[at]])
+        return repr(list(self.source.documents)[rows.document[at]])
 
     def _query(self, rows: Rows, at: int) -> str:
-        return repr(list(self._names.queries)[rows.query[at]])
+        return repr(list(self.source.queries)[rows.query[at]])
 
     def _add_sessions(self, rows: Rows, starts: IntArray) -> None:
         count = np.bincount(rows.query[starts]).astype(np.float64)
@@ -223,25 +291,10 @@ class Aggregator:
         if not len(table):
             left_out = "".join(f" {note}" for note in self._all_notes(np.empty(0)))
             raise DataError(f"The log shows no document; at least one impression is needed.{left_out}")
-        query, document = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
-        new = np.append(True, (np.diff(query) != 0) | (np.diff(document) != 0))
-        number = np.cumsum(new) - 1
-        firsts = np.flatnonzero(new)
-        queries, sizes = np.unique(query[firsts], return_counts=True)
-        counts = ClickCounts(
-            query_ids=np.array(list(self._names.queries), dtype=object)[queries],
-            offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            document_ids=np.array(list(self._names.documents), dtype=object)[document[firsts]],
-            sessions=self._sessions[queries],
-            document=number,
-            position=table[:, 2].astype(np.int64),
-            after=table[:, 3].astype(np.int64),
-            shown=np.ascontiguousarray(table[:, 4]),
-            clicked=np.ascontiguousarray(table[:, 5]),
-            propensity_sums=np.ascontiguousarray(table[:, 6:]) if table.shape[1] > 6 else None,
-            pairs=self._pair_counts(query[firsts], document[firsts]) if self.with_pairs and not self._alone else None,
-            notes=tuple(self._all_notes(np.unique(table[:, 2]))),
-        )
+        queries, documents = (np.array(list(n), dtype=object) for n in (self.source.queries, self.source.documents))
+        pairs = self._pair_counts(table) if self.with_pairs and not self._alone else None
+        notes = tuple(self._all_notes(np.unique(table[:, 2])))
+        counts = replace(counted(table, queries, documents, self._sessions), pairs=pairs, notes=notes)
         if self._alone:  # each position was shown once an impression
             at = counts.document_query[counts.document] * (counts.position.max() + 1) + counts.position
             most = np.bincount(at, counts.shown, minlength=counts.n_queries * (counts.position.max() + 1))
@@ -249,7 +302,7 @@ class Aggregator:
         return counts
 
     def _all_notes(self, positions: FloatArray) -> list[str]:
-        facts = {**self._done, "max_clicks": self.max_clicks, "last_position": self.last_position}
+        facts = {**self.options.settings, **self._done}
         notes = self.notes + [text.format_map(facts) for name, text in _SAID.items() if self._done[name]]
         gaps = np.setdiff1d(np.arange(1, positions.max(initial=0) + 1), positions).astype(int)
         if len(gaps):
@@ -257,10 +310,11 @@ class Aggregator:
             notes.append(f"No row shows position {listed}; examination is told for the positions that are there.")
         return notes
 
-    def _pair_counts(self, query: IntArray, document: IntArray) -> PairCounts:
+    def _pair_counts(self, cells: FloatArray) -> PairCounts:
         """With documents numbered as in the counts."""
+        query, document = cells[:, :2].astype(np.int64).T
         base = int(document.max()) + 1
-        keys = query * base + document  # ascending: cells are sorted by query and document
+        keys = np.unique(query * base + document)
 
         def numbers(table: FloatArray, column: int) -> IntArray:
             wanted = table[:, 0].astype(np.int64) * base + table[:, column].astype(np.int64)
@@ -294,16 +348,16 @@ def _runs(starts: IntArray, size: int) -> IntArray:
     return np.repeat(np.arange(len(starts)), np.diff(np.append(starts, size)))
 
 
-def _last_click(rows: Rows, position: IntArray, start: IntArray) -> IntArray:
-    """The position of the last click above each row, 0 where there is none; its session begins at row `start`."""
-    index = np.arange(rows.size)
-    last = np.maximum.accumulate(np.where(rows.clicked > 0, index, -1))
+def _last_click(rows: Rows, starts: IntArray) -> IntArray:
+    """The position of the last click above each row of its session, 0 where there is none."""
+    last = np.maximum.accumulate(np.where(rows.clicked > 0, np.arange(rows.size), -1))
     above = np.append(-1, last[:-1])
-    return np.where(above >= start, position[np.maximum(above, 0)], 0)
+    return np.where(above >= starts[_runs(starts, rows.size)], rows.position[np.maximum(above, 0)], 0)
 
 
-def _pair_keys(rows: Rows, position: IntArray, run: IntArray, starts: IntArray) -> dict[str, IntArray]:
+def _pair_keys(rows: Rows, starts: IntArray) -> dict[str, IntArray]:
     """(query, clicked, at, other) for a click beside what was shown, (query, first, at, second, at) for two clicks."""
+    run, position = rows.session, rows.position
     longest = int(np.diff(np.append(starts, rows.size)).max(initial=0))
     shown, both = [np.empty((0, 4), dtype=np.int64)], [np.empty((0, 5), dtype=np.int64)]
     clicked = rows.clicked > 0

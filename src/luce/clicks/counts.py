@@ -167,6 +167,30 @@ class ClickCounts:
         write_container(path, KIND, {"notes": list(self.notes)}, ordered)
 
 
+def counted(
+    table: FloatArray, query_ids: NDArray[Any], document_ids: NDArray[Any], sessions: FloatArray
+) -> ClickCounts:
+    """Counts of a sorted table: query, document, position, last click, shown, clicked, perhaps sums of propensities.
+
+    Numbers of queries and documents are those of their names; `sessions` has an entry a query.
+    """
+    query, document, position, after = np.ascontiguousarray(table[:, :4].T).astype(np.int64)
+    new = np.append(True, (np.diff(query) != 0) | (np.diff(document) != 0))
+    queries, sizes = np.unique(query[new], return_counts=True)
+    return ClickCounts(
+        query_ids=query_ids[queries],
+        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        document_ids=document_ids[document[new]],
+        sessions=sessions[queries],
+        document=np.cumsum(new) - 1,
+        position=position,
+        after=after,
+        shown=np.ascontiguousarray(table[:, 4]),
+        clicked=np.ascontiguousarray(table[:, 5]),
+        propensity_sums=np.ascontiguousarray(table[:, 6:]) if table.shape[1] > 6 else None,
+    )
+
+
 def kind_of(given: Any, kind: type, how: str) -> None:
     """Refuse what is of another kind, and say how the right one is made."""
     if not isinstance(given, kind):

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,67 +32,14 @@ from luce.clicks.choice import (
 from luce.clicks.counts import ClickCounts, kind_of
 from luce.clicks.trust import fit_trust
 from luce.data.clicks import Clicks
+from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
 from luce.result import Result, Sheet
-from luce.spec import Spec, option
 from luce.types import FloatArray, IntArray
 
-KINDS = ("position", "trust", "cascade")
-
-
-class Users(Spec):
-    r"""A kind of users, and how fast their attention falls.
-
-    Examination of position $k$ is $\theta_k = k^{-\eta}$.
-
-    - "position": a click with probability $\theta_k \gamma_d$, independently;
-    - "trust": $\theta_k (\gamma_d + (1 - \gamma_d)\, \tau / k)$: what stands high is clicked for that alone;
-    - "cascade": from the top down, clicking what is looked at with probability $\gamma_d$; on from $k$ with probability
-      $(k / (k + 1))^\eta$, times `after_click` after a click.
-    """
-
-    kind: str = option(default="position", convert=lambda _, kind: one_of("users", kind, KINDS))
-    eta: float = option(default=1.0, least=0)
-    trust: float = option(default=0.3, least=0, most=1)
-    after_click: float = option(default=0.5, least=0, most=1)
-
-    @property
-    def stop(self) -> bool:
-        """Whether they go down the list and stop."""
-        return self.kind == "cascade"
-
-    def theta(self, positions: FloatArray) -> FloatArray:
-        """Examination of positions, the first 1."""
-        return np.asarray(positions, dtype=np.float64) ** -self.eta
-
-    def chance(self, k: int, attracted: FloatArray) -> FloatArray:
-        """Probability of a click at position k; for cascading users, given that they got there."""
-        if self.kind == "cascade":
-            return attracted
-        looked = float(k) ** -self.eta
-        if self.kind == "trust":
-            attracted = attracted + (1.0 - attracted) * self.trust / k
-        result: FloatArray = looked * attracted
-        return result
-
-    def goes_on(self, k: int, clicked: bool) -> float:
-        """Probability that a cascading user who is at position k looks at the next one."""
-        return float((k / (k + 1)) ** self.eta) * (self.after_click if clicked else 1.0)
-
-
-def attraction(grades: FloatArray, noise: float = 0.1) -> FloatArray:
-    r"""How likely one who looks at a document clicks it, $\epsilon + (1 - \epsilon)(2^y - 1)/(2^{y_{\max}} - 1)$.
-
-    >>> attraction(np.array([0.0, 1.0, 2.0])).round(12).tolist()
-    [0.1, 0.4, 1.0]
-    """
-    if not 0 <= noise <= 1:
-        raise SettingError(f"noise is {noise}; it must be between 0 and 1.")
-    above = grades - grades.min()
-    result: FloatArray = noise + (1 - noise) * (np.exp2(above) - 1) / max(float(np.exp2(above.max()) - 1), 1.0)
-    return result
-
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 HEADINGS = {"after": "last click", "click_rate": "click rate", "theta": "examination"}
 HEADINGS |= {"low": "95% from", "high": "to", "standard_error": "error of log"}
@@ -213,11 +161,40 @@ class Examination(Result):
         clicks[rows[known]], exposure[rows[known]] = self.clicks[known], self.exposure[known]
         return Clicks(clicks, exposure)
 
-    def plot(self, path: Any = None) -> Any:
-        """Examination by position, with its 95% band, as a figure; written where a path is given (png, svg, pdf)."""
-        from luce.clicks.plots import plot_examination
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Click rates and examination by position, on logarithmic axes with 95% bands; a line for each last click.
 
-        return plot_examination(self, path)
+        The figure is written where a path is given (png, svg, pdf).
+        """
+        from luce.display import check_picture, finished, new_figure
+
+        check_picture(path)
+        figure = new_figure(6.0, 4.0)
+        axis = figure.subplots()
+        low, high = self.interval()
+        for last in sorted(set(self.after.tolist())):
+            at = self.after == last
+            name = f"last click at {last}" if last else "no click above" if self.after.any() else "examination"
+            axis.fill_between(self.position[at], low[at], high[at], alpha=0.25, lw=0)
+            axis.plot(self.position[at], self.theta[at], "o-", ms=3, lw=1.2, label=name)
+        of_position = self.counts.by_position()
+        shown = np.bincount(of_position.position, of_position.shown)
+        rate = np.bincount(of_position.position, of_position.clicked) / np.maximum(shown, 1.0)
+        here = np.flatnonzero(rate > 0)
+        axis.plot(here, rate[here] / rate[here[0]], "--", lw=0.9, color="#777777", label="click rate, first 1")
+        if self.trust is not None:
+            axis.plot(self.position[:-1], self.trust[:-1], ":", lw=1.2, color="#aa3333", label="trust")
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        ticks = self.position[self.after == 0]
+        axis.set_xticks(ticks, [str(k) for k in ticks], fontsize=8)
+        axis.minorticks_off()
+        axis.set_xlabel("position", fontsize=9)
+        axis.set_ylabel("examination, first position 1 (95% bands)", fontsize=9)
+        axis.set_title(f"{self.method} choice, {self.counts.clicked.sum():,.0f} clicks", fontsize=9)
+        axis.legend(fontsize=7)
+        axis.grid(lw=0.4)
+        return finished(figure, path)
 
 
 def examination(
@@ -386,4 +363,74 @@ def _together(conditional: Examination, joint: Examination) -> Examination:
         method="combined",
         influence=conditional.influence @ (np.eye(len(z)) - gain).T + joint.influence @ gain.T,
         notes=conditional.notes + tuple(note for note in joint.notes if note != _ASTRAY),
+    )
+
+
+def pairs(examined: Examination, data: Groups, *, least_theta: float = 0.05, missing: str = "error") -> Comparisons:
+    r"""Weighted wins and ties between rows of `data`, for davidson, rao_kupper, bradley_terry and thurstone_mosteller.
+
+    [Ties] takes preferences and ties from clicks. With $\theta$ known, and positions examined independently,
+
+    $$T_{ij} = \sum_s \frac{c_i c_j}{\theta_k \theta_l}, \qquad W_{ij} = \sum_s \frac{c_i}{\theta_k} - T_{ij}$$
+
+    over the sessions that showed both have the means of "both attract" and "only $i$ attracts": unbiased before they
+    are clipped at 0. Where examination is nested (users who go down the list and stop) they are not.
+
+    The counts must have been read with `pairs=True`. Examination below `least_theta` counts as that much, so that one
+    click far down does not outweigh all others. Weights are divided by their mean, so that they mean the same in a log
+    of any size.
+
+    >>> from luce.clicks import examination, read
+    >>> import luce
+    >>> log = {"session": [1, 1, 2, 2, 3, 3], "query": ["q"] * 6, "document": ["a", "b", "b", "a", "a", "b"],
+    ...        "position": [1, 2] * 3, "clicked": [1, 0, 1, 1, 1, 0]}
+    >>> counts = read(log, pairs=True)
+    >>> data = luce.from_arrays(np.eye(2), qid=["q", "q"], document_ids=["a", "b"])
+    >>> found = pairs(examination(counts), data)
+    >>> found.wins.tolist(), found.ties.tolist()
+    ([[0, 1]], [[0, 1]])
+    """
+    kind_of(examined, Examination, "luce.clicks.examination(counts, data)")
+    counted = examined.counts.pairs
+    if counted is None:
+        raise DataError("The counts lack pairs of documents; read the log with pairs=True (luce clicks --pairs).")
+    if examined.users != "position":
+        raise SettingError("Unbiased pairs need positions that are examined independently; take users='position'.")
+    if not 0 < least_theta <= 1:
+        raise SettingError(f"least_theta is {least_theta}; it must be above 0 and at most 1.")
+    # Positions that examination leaves out count for nothing.
+    looks = np.zeros(int(examined.counts.position.max()) + 1)
+    looks[examined.position] = 1.0 / np.maximum(examined.theta, least_theta)
+    n = examined.counts.n_documents
+    won = counted.with_shown * looks[counted.clicked_at]
+    tied = counted.both * (looks[counted.first_at] * looks[counted.second_at])
+    win_key, wins = _summed(counted.clicked * n + counted.other, won)
+    tie_key, ties = _summed(counted.first * n + counted.second, tied)
+    one, other = np.divmod(win_key, n)
+    low = np.minimum(one, other) * n + np.maximum(one, other)
+    at = np.minimum(np.searchsorted(tie_key, low), max(len(tie_key) - 1, 0))
+    both = np.where(tie_key[at] == low, ties[at], 0.0) if len(tie_key) else np.zeros(len(low))
+    rows = examined.counts.rows_in(data, missing)
+    return _comparisons(np.column_stack([one, other]), wins - both, tie_key, ties, rows)
+
+
+def _summed(keys: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
+    found, index = np.unique(keys, return_inverse=True)
+    return found, np.bincount(index, values, minlength=len(found)).astype(np.float64)
+
+
+def _comparisons(won: IntArray, wins: FloatArray, tie_key: IntArray, ties: FloatArray, rows: IntArray) -> Comparisons:
+    tied = np.column_stack(np.divmod(tie_key, len(rows)))
+    known = (rows[won] >= 0).all(axis=1) & (wins > 0)
+    known_ties = (rows[tied] >= 0).all(axis=1) & (ties > 0)
+    total = np.concatenate([wins[known], ties[known_ties]])
+    if not len(total):
+        raise DataError("No click of the log tells two documents of the data apart; there is nothing to learn.")
+    unit = total.mean()
+    return Comparisons(
+        wins=rows[won[known]],
+        ties=rows[tied[known_ties]],
+        win_weight=wins[known] / unit,
+        tie_weight=ties[known_ties] / unit,
+        counted=True,
     )

@@ -232,17 +232,16 @@ def read(log: Any, *, pairs: bool = False, events: str | Path | None = None, **o
         chosen = replace(chosen, session=NONE, document="documents")
     with border(log) if isinstance(log, str | Path) else nullcontext():
         reader = _Reader(Table.open(log), chosen)
-        rules = chosen.max_clicks, chosen.repeated == "first", chosen.last_position
         said = ["The column 'propensity' was not used; name it by propensity= (--propensity)."]
         said = said if chosen.propensity is None and "propensity" in reader.table.names else []
-        with closing(Aggregator(reader, *rules, with_pairs=pairs)) as aggregator:
+        with closing(Aggregator(reader, with_pairs=pairs)) as aggregator:
             aggregator.notes += said
             for rows in reader.rows():
                 aggregator.add(rows)
             aggregator.flush()
             if not aggregator.sessions_are_apart():
                 return aggregator.counts()
-        with closing(Aggregator(reader, *rules, with_pairs=pairs)) as aggregator:
+        with closing(Aggregator(reader, with_pairs=pairs)) as aggregator:
             aggregator.notes += [*said, _add_sorted(aggregator, reader)]
             return aggregator.counts()
 
@@ -305,7 +304,7 @@ class _Reader:
             None if alone else hashed(self._column(rows, "session")),
             self._queries(rows),
             self._column(rows, "document").numbered(self.documents),
-            None if c["position"] is None else self._position(self._column(rows, "position").called("position")),
+            np.zeros(len(rows), dtype=np.int64) if c["position"] is None else self._position(rows),
             self._column(rows, "clicked").called("clicked").flags(_CLICKED).astype(np.float64),
             None if propensity is None else _propensity(rows[propensity].called("the propensity")),
         )
@@ -357,7 +356,8 @@ class _Reader:
             )
         return np.isin(shown, keys).astype(np.float64)
 
-    def _position(self, column: Column) -> IntArray:
+    def _position(self, rows: TableRows) -> IntArray:
+        column = self._column(rows, "position").called("position")
         first, values = self.options.first_position, column.number("a whole number")
         wrong = ~((values >= first) & (values == np.floor(values)) & (values <= _FURTHEST))
         if wrong.any():

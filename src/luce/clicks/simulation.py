@@ -5,20 +5,75 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from luce.checks import fits_in_memory
-from luce.clicks.counts import ClickCounts
-from luce.clicks.examination import Users, attraction
-from luce.clicks.tally import added_up
+from luce.checks import fits_in_memory, one_of
+from luce.clicks.aggregate import added_up
+from luce.clicks.counts import ClickCounts, counted
 from luce.data.groups import Groups
 from luce.data.named_rows import NO_IDS
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import differing, query_index
+from luce.spec import Spec, option
 from luce.storage import atomic_write, check_output
 from luce.types import FloatArray, IntArray
+
+KINDS = ("position", "trust", "cascade")
+
+
+class Users(Spec):
+    r"""A kind of users, and how fast their attention falls.
+
+    Examination of position $k$ is $\theta_k = k^{-\eta}$.
+
+    - "position": a click with probability $\theta_k \gamma_d$, independently;
+    - "trust": $\theta_k (\gamma_d + (1 - \gamma_d)\, \tau / k)$: what stands high is clicked for that alone;
+    - "cascade": from the top down, clicking what is looked at with probability $\gamma_d$; on from $k$ with probability
+      $(k / (k + 1))^\eta$, times `after_click` after a click.
+    """
+
+    kind: str = option(default="position", convert=lambda _, kind: one_of("users", kind, KINDS))
+    eta: float = option(default=1.0, least=0)
+    trust: float = option(default=0.3, least=0, most=1)
+    after_click: float = option(default=0.5, least=0, most=1)
+
+    @property
+    def stop(self) -> bool:
+        """Whether they go down the list and stop."""
+        return self.kind == "cascade"
+
+    def theta(self, positions: FloatArray) -> FloatArray:
+        """Examination of positions, the first 1."""
+        return np.asarray(positions, dtype=np.float64) ** -self.eta
+
+    def chance(self, k: int, attracted: FloatArray) -> FloatArray:
+        """Probability of a click at position k; for cascading users, given that they got there."""
+        if self.kind == "cascade":
+            return attracted
+        looked = float(k) ** -self.eta
+        if self.kind == "trust":
+            attracted = attracted + (1.0 - attracted) * self.trust / k
+        result: FloatArray = looked * attracted
+        return result
+
+    def goes_on(self, k: int, clicked: bool) -> float:
+        """Probability that a cascading user who is at position k looks at the next one."""
+        return float((k / (k + 1)) ** self.eta) * (self.after_click if clicked else 1.0)
+
+
+def attraction(grades: FloatArray, noise: float = 0.1) -> FloatArray:
+    r"""How likely one who looks at a document clicks it, $\epsilon + (1 - \epsilon)(2^y - 1)/(2^{y_{\max}} - 1)$.
+
+    >>> attraction(np.array([0.0, 1.0, 2.0])).round(12).tolist()
+    [0.1, 0.4, 1.0]
+    """
+    if not 0 <= noise <= 1:
+        raise SettingError(f"noise is {noise}; it must be between 0 and 1.")
+    above = grades - grades.min()
+    result: FloatArray = noise + (1 - noise) * (np.exp2(above) - 1) / max(float(np.exp2(above.max()) - 1), 1.0)
+    return result
 
 
 class SessionRows(NamedTuple):
@@ -112,12 +167,16 @@ def simulate_counts(
     users = users or Users()
     gamma = attraction(data.y, noise)
     per_query = _sessions(data, rng, sessions)
-    n_rankers = len(made.lists)
-    cells: list[IntArray] = []
-    for ranker, count in enumerate(_split(per_query, n_rankers, rng)):
+    walk = _Walk(users, gamma, rng)
+    for lists, count in zip(made.lists, _split(per_query, len(made.lists), rng), strict=True):
         for offset, part in enumerate(_split(count, 2, rng)):
-            cells += _walk(made.lists[ranker], offset, part, made.swap, users, gamma, rng)
-    return _counts(data, np.concatenate(cells), per_query.astype(np.float64))
+            walk.down(lists, offset, part, made.swap)
+    if data.document_ids is None:
+        raise DataError(NO_IDS)
+    cells = np.concatenate(walk.cells)
+    keys = np.column_stack([query_index(data.offsets)[cells[:, 0]], cells[:, :3]])
+    queries, documents = (ids.astype(str).astype(object) for ids in (data.query_ids, data.document_ids))
+    return counted(added_up(keys, cells[:, 3:].astype(np.float64)), queries, documents, per_query.astype(np.float64))
 
 
 def _split(count: IntArray, ways: int, rng: np.random.Generator) -> IntArray:
@@ -125,90 +184,55 @@ def _split(count: IntArray, ways: int, rng: np.random.Generator) -> IntArray:
     return rng.multinomial(count, np.full(ways, 1.0 / ways)).T
 
 
-def _walk(
-    lists: IntArray,
-    offset: int,
-    count: IntArray,
-    swap: float,
-    users: Users,
-    gamma: FloatArray,
-    rng: np.random.Generator,
-) -> list[IntArray]:
-    """Cells (row, position, last click, shown, clicked) of all sessions with this list and pairing."""
-    n, shown = lists.shape
-    sizes = (lists >= 0).sum(axis=1)
-    state = {(0, True): count}
-    cells: list[IntArray] = []
-    k = 1
-    while k <= shown:
-        pair = (k - 1 - offset) % 2 == 0 and k >= 1 + offset and k < shown
-        steps = 2 if pair else 1
-        if not pair:
-            state = _one_list(state, [lists[:, k - 1]], k, users, gamma, rng, cells)
-        else:
-            can = (sizes >= k + 1).astype(np.float64) * swap
-            swapped = {key: rng.binomial(value, can) for key, value in state.items()}
-            kept = {key: value - swapped[key] for key, value in state.items()}
-            a, b = lists[:, k - 1], lists[:, k]
-            state = _one_list(kept, [a, b], k, users, gamma, rng, cells)
-            for key, value in _one_list(swapped, [b, a], k, users, gamma, rng, cells).items():
-                state[key] = state.get(key, np.zeros(n, dtype=np.int64)) + value
-        k += steps
-    return cells
+_State: TypeAlias = dict[tuple[int, bool], IntArray]
+"""How many sessions of each query are at one place: by their last click, and whether they still look."""
 
 
-def _one_list(
-    state: dict[tuple[int, bool], IntArray],
-    documents: list[IntArray],
-    k: int,
-    users: Users,
-    gamma: FloatArray,
-    rng: np.random.Generator,
-    cells: list[IntArray],
-) -> dict[tuple[int, bool], IntArray]:
-    """Show documents at positions k, k + 1, ...: adds to `cells`, returns where sessions are afterwards."""
-    for step, rows in enumerate(documents):
-        at, there = k + step, rows >= 0
-        chance = np.where(there, users.chance(at, gamma[np.maximum(rows, 0)]), 0.0)
-        following: dict[tuple[int, bool], IntArray] = {}
+class _Walk:
+    """Sessions on their way down; collects cells (row, position, last click, shown, clicked)."""
 
-        def move(key: tuple[int, bool], value: IntArray, into: dict[tuple[int, bool], IntArray] = following) -> None:
-            into[key] = into[key] + value if key in into else value
+    def __init__(self, users: Users, gamma: FloatArray, rng: np.random.Generator) -> None:
+        self.users, self.gamma, self.rng = users, gamma, rng
+        self.cells: list[IntArray] = []
 
-        for (last, looks), value in state.items():
-            clicked = rng.binomial(value, chance) if looks else np.zeros_like(value)
-            some = there & (value > 0)
-            places = np.full(int(some.sum()), at), np.full(int(some.sum()), last)
-            cells.append(np.column_stack([rows[some], *places, value[some], clicked[some]]))
-            for reached, number, hit in ((last, value - clicked, False), (at, clicked, True)):
-                if looks and users.stop:
-                    on = rng.binomial(number, users.goes_on(at, hit))
-                    move((reached, True), on)
-                    move((reached, False), number - on)
-                else:
-                    move((reached, looks), number)
-        state = {key: value for key, value in following.items() if value.any()}
-    return state
+    def down(self, lists: IntArray, offset: int, count: IntArray, swap: float) -> None:
+        """All sessions with this list and pairing."""
+        sizes = (lists >= 0).sum(axis=1)
+        state: _State = {(0, True): count}
+        k, shown = 1, lists.shape[1]
+        while k <= shown:
+            ways = [(state, lists[:, k - 1 : k].T)]
+            if k < shown and (k - 1 - offset) % 2 == 0:
+                chance = (sizes >= k + 1).astype(np.float64) * swap
+                swapped = {key: self.rng.binomial(value, chance) for key, value in state.items()}
+                kept = {key: value - swapped[key] for key, value in state.items()}
+                pair = lists[:, k - 1 : k + 1].T
+                ways = [(kept, pair), (swapped, pair[::-1])]
+            state = {}
+            for sessions, documents in ways:
+                for key, value in self._past(sessions, documents, k).items():
+                    state[key] = state.get(key, 0) + value
+            k += len(ways)
 
-
-def _counts(data: Groups, cells: IntArray, sessions: FloatArray) -> ClickCounts:
-    if data.document_ids is None:
-        raise DataError(NO_IDS)
-    merged = added_up(cells[:, :3], cells[:, 3:].astype(np.float64))
-    rows = merged[:, 0].astype(np.int64)
-    seen, number = np.unique(rows, return_inverse=True)
-    queries, sizes = np.unique(query_index(data.offsets)[seen], return_counts=True)
-    return ClickCounts(
-        query_ids=data.query_ids[queries].astype(str).astype(object),
-        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        document_ids=data.document_ids[seen].astype(str).astype(object),
-        sessions=sessions[queries],
-        document=number.astype(np.int64),
-        position=merged[:, 1].astype(np.int64),
-        after=merged[:, 2].astype(np.int64),
-        shown=np.ascontiguousarray(merged[:, 3]),
-        clicked=np.ascontiguousarray(merged[:, 4]),
-    )
+    def _past(self, state: _State, documents: IntArray, k: int) -> _State:
+        """Show documents at positions k, k + 1, ...; where sessions are afterwards."""
+        for at, rows in enumerate(documents, k):
+            there = rows >= 0
+            chance = np.where(there, self.users.chance(at, self.gamma[np.maximum(rows, 0)]), 0.0)
+            following: _State = {}
+            for (last, looks), value in state.items():
+                clicked = self.rng.binomial(value, chance) if looks else np.zeros_like(value)
+                some = there & (value > 0)
+                places = np.full(int(some.sum()), at), np.full(int(some.sum()), last)
+                self.cells.append(np.column_stack([rows[some], *places, value[some], clicked[some]]))
+                for reached, number, hit in ((last, value - clicked, False), (at, clicked, True)):
+                    on = number if looks else np.zeros_like(number)
+                    if looks and self.users.stop:
+                        on = self.rng.binomial(number, self.users.goes_on(at, hit))
+                    for key, part in (((reached, True), on), ((reached, False), number - on)):
+                        following[key] = following.get(key, 0) + part
+            state = {key: value for key, value in following.items() if value.any()}
+        return state
 
 
 def simulate_sessions(
