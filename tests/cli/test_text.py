@@ -45,11 +45,11 @@ def test_searches_count_words_in_training_rows(call, tmp_path, command):
     train = tmp_path / "train.csv"
     shop().to_csv(train, index=False)
     words = ("--query-text", "search", "--text", "title", "--label", "grade", "--jobs", "1")
-    more = ("--trials", "2") if command[0] == "tune" else ()
+    more = ("--trials", "2", "--no-query-features") if command[0] == "tune" else ()
     code, out, error = call(command[0], train, *command[1:], *words, *more, "--out", tmp_path / "run")
     assert code == 0, error
     if command[0] == "tune":
-        assert "--query-text search --text title" in out
+        assert "--query-text search --text title --no-query-features" in out
     else:
         code, _, error = call("report", tmp_path / "run", "--out", tmp_path / "page.html")
         assert code == 0, error
@@ -69,10 +69,11 @@ def test_folds_are_as_if_the_text_was_fitted_on_their_training_rows(tmp_path):
             np.testing.assert_array_equal(part.X, fitted.transform(rows)[order])
 
 
-def test_the_whole_way_to_an_engine(call, tmp_path):
+@pytest.mark.parametrize("more", [(), ("--no-query-features",)])
+def test_the_whole_way_to_an_engine(call, tmp_path, more):
     train = tmp_path / "train.csv"
     shop().assign(sku=range(240)).to_csv(train, index=False)
-    words = ("--query-text", "search", "--text", "title", "--label", "grade", "--doc", "sku")
+    words = ("--query-text", "search", "--text", "title", "--label", "grade", "--doc", "sku", *more)
     assert call("train", train, *words, "--model", "listnet", "-o", tmp_path / "m.luce")[0] == 0
     how = ("--to", "elasticsearch", "--store", "shop", "--offset", "auto", "--check", train)
     code, _, error = call("export", tmp_path / "m.luce", *how, "-o", tmp_path / "m.json")
@@ -84,6 +85,8 @@ def test_the_whole_way_to_an_engine(call, tmp_path):
     table.to_csv(tmp_path / "logged.csv", index=False)
     code, out, error = call("text-check", tmp_path / "logged.csv", "--model", tmp_path / "m.luce")
     assert code == 0, error + out
+    assert ("trained without q_words and q_idf" in error) == bool(more)
+    assert ("q_idf" in table) == (not more)
     table["title.word_bm25"] += 0.1
     table.to_csv(tmp_path / "logged.csv", index=False)
     assert call("text-check", tmp_path / "logged.csv", "--model", tmp_path / "m.luce")[0] == 1

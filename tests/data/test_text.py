@@ -121,9 +121,20 @@ def test_a_damaged_record_is_refused():
             Schema.from_dict(record)
 
 
+def test_features_of_the_query_are_left_out_where_asked():
+    whole, without = (luce.Text("search", ["title"], query_features=given).fit(shop()) for given in (True, False))
+    assert whole.names == [*without.names, "q_words", "q_idf"]
+    np.testing.assert_array_equal(whole.transform(shop())[:, :-2], without.transform(shop()))
+    record = whole.to_dict()
+    del record["query_features"]
+    assert luce.Text.from_dict(record).names == whole.names
+    assert luce.Text.from_dict(without.to_dict()).names == without.names
+
+
 def test_settings_are_checked():
     for wrong in ({"fields": "title"}, {"fields": []}, {"language": "french"}, {"features": "all"}, {"min_df": 0},
-                  {"k1": -1.0}, {"b": 2.0}, {"query": "title"}, {"numbers": 1}):  # fmt: skip
+                  {"k1": -1.0}, {"b": 2.0}, {"query": "title"}, {"numbers": 1},
+                  {"query_features": 0}):  # fmt: skip
         with pytest.raises(SettingError):
             luce.Text(**{"query": "search", "fields": ["title"], **wrong}).fit(shop())
     with pytest.raises(LuceError, match="'name'"):

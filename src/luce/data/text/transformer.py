@@ -23,7 +23,7 @@ from luce.result import Result, Sheet
 from luce.types import IntArray
 
 _FEATURES = ("engine", "full")
-_SETTINGS = ("query", "fields", "doc", "language", "features", "min_df", "numbers", "k1", "b")
+_SETTINGS = ("query", "fields", "doc", "language", "features", "min_df", "numbers", "query_features", "k1", "b")
 
 
 class Text(TransformerMixin, BaseEstimator):
@@ -53,6 +53,9 @@ class Text(TransformerMixin, BaseEstimator):
         Words of fewer documents are not kept, and count as those of one document.
     numbers
         Also count the numbers that match.
+    query_features
+        Also the two features of the query alone, `q_words` and `q_idf`; a client of a search engine passes them as
+        numbers, and one that passes none needs a model without them.
     k1, b
         Parameters of BM25.
 
@@ -77,6 +80,7 @@ class Text(TransformerMixin, BaseEstimator):
         features: str = "engine",
         min_df: int = 1,
         numbers: bool = False,
+        query_features: bool = True,
         k1: float = 1.2,
         b: float = 0.75,
     ) -> None:
@@ -88,6 +92,7 @@ class Text(TransformerMixin, BaseEstimator):
         self.features = features
         self.min_df = min_df
         self.numbers = numbers
+        self.query_features = query_features
         self.k1 = k1
         self.b = b
 
@@ -109,6 +114,7 @@ class Text(TransformerMixin, BaseEstimator):
         one_of("features", self.features, _FEATURES)
         whole("min_df", self.min_df, 1)
         truth("numbers", self.numbers)
+        truth("query_features", self.query_features)
         number("k1", self.k1)
         if number("b", self.b) > 1:
             raise SettingError(f"b is {self.b}; it must be a number from 0 to 1.")
@@ -154,7 +160,12 @@ class Text(TransformerMixin, BaseEstimator):
     def names(self) -> list[str]:
         """The names of the features."""
         each = of_field(self.features, self.numbers)
-        return [*(f"{field}.{name}" for field in field_names(self.fields) for name in each), *QUERY]
+        return [*(f"{field}.{name}" for field in field_names(self.fields) for name in each), *self.of_query]
+
+    @property
+    def of_query(self) -> tuple[str, ...]:
+        """The features of the query alone, which the client of an engine passes."""
+        return QUERY if self.query_features else ()
 
     def python_only(self, names: Sequence[str]) -> list[str]:
         """Those of the features that no search engine computes."""
@@ -174,6 +185,7 @@ class Text(TransformerMixin, BaseEstimator):
             raise DataError("what it knows of texts is damaged")
         if record.get("version") != VERSION:
             raise DataError(f"its texts need version {record.get('version')!r} of the analyzer; update luce")
+        record = {"query_features": True, **record}  # files of before have none and mean both
         if set(record) != {"version", "frequencies", *_SETTINGS}:
             raise DataError("what it knows of texts is damaged")
         text = cls(**{name: record[name] for name in _SETTINGS})
@@ -290,5 +302,7 @@ def text_check(text: Text, logged: Any, worst: float = 1e-4) -> TextCheck:
         largest, median = (float(f(apart)) if len(apart) else 0.0 for f in (np.max, np.median))
         found.append({"feature": name, "largest": largest, "median": median, "differ": differ})
     absent = len(text.names) - len(there)
-    notes = (f"{absent} features of the model are no columns of the table, and were not compared.",) if absent else ()
-    return TextCheck(sorted(found, key=lambda row: -row["largest"]), len(rows), worst, notes)
+    notes = [f"{absent} features of the model are no columns of the table, and were not compared."] if absent else []
+    if not text.query_features:
+        notes.append(f"The model was trained without {' and '.join(QUERY)}, which an engine need not be passed.")
+    return TextCheck(sorted(found, key=lambda row: -row["largest"]), len(rows), worst, tuple(notes))
