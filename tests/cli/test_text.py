@@ -29,6 +29,27 @@ def test_a_table_with_text_is_trained_and_scored(call, tmp_path):
     assert call("predict", train, *words[:4], "--model", model)[0] != 0
 
 
+def test_info_counts_texts_without_words_and_words_that_no_text_has(call, tmp_path):
+    frame, words = shop(), ("--query-text", "search", "--text", "title", "--label", "grade")
+    frame.loc[frame.search == frame.search[0], "search"] = "zorgel hammers"
+    frame.loc[[1, 2], "title"] = ["", "..."]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    code, out, error = call("info", tmp_path / "t.csv", *words)
+    assert code == 0, error
+    assert "search: 0, title: 2 of 240 rows" in out
+    assert "1 (zorgel) of " in out
+    shop()[:16].to_csv(tmp_path / "few.csv", index=False)
+    found = json.loads(call("info", tmp_path / "t.csv", *words, "--corpus", tmp_path / "few.csv", "--json")[1])["texts"]
+    few = {word for title in shop()[:16].title for word in title.split()}
+    asked = {word for query in frame.search for word in query.split()}
+    assert set(found["unknown_query_words"]) == asked - few - {"hammers"}
+    assert found["query_words"] == len(asked)
+    assert call("train", tmp_path / "t.csv", *words, "--model", "listnet", "-o", tmp_path / "m.luce")[0] == 0
+    assert (
+        "title (238 documents) against search; whoever has this file can read " in call("info", tmp_path / "m.luce")[1]
+    )
+
+
 def test_what_is_missing_is_named(call, tmp_path):
     train = tmp_path / "train.csv"
     shop().to_csv(train, index=False)

@@ -145,8 +145,16 @@ def _data(file: Path, options: dict[str, Any], report: Report) -> None:
     from luce.data.readers.detect import data_format, read
 
     format = data_format(file)
-    facts = {"file": str(file), "format": format, **describe(read(file, **options))}
-    lines = [f"{name:<24} {value}" for name, value in _rows(facts)]
+    data = read(file, **options)
+    facts = {"file": str(file), "format": format, **describe(data)}
+    rows = _rows(facts)
+    if data.schema is not None and (text := data.schema.text) is not None:
+        facts["texts"] = found = text.facts(file)
+        none = ", ".join(f"{name}: {count:,}" for name, count in found["empty"].items())
+        rows.append(("texts without a word", f"{none} of {found['rows']:,} rows"))
+        strange, where = found["unknown_query_words"], "text of the table" if text.corpus is None else "of the corpus"
+        rows.append(("query words unknown", f"{_few(strange)} of {found['query_words']:,} are in no {where}"))
+    lines = [f"{name:<24} {value}" for name, value in rows]
     report.result("\n".join([*lines, *_columns(facts.get("columns", []))]), facts)
 
 
@@ -187,6 +195,11 @@ def _model(file: Path, report: Report) -> None:
             f"{found['metric']} of {found['value']:.4f} to be expected (95%: {found['low']:.4f} to {found['high']:.4f})"
         )
         lines.append(f"{'cross-fitted':<24} {found['how']} of {found['folds']} folds, {worth}")
+    if model.schema_ is not None and (text := model.schema_.text) is not None:
+        facts["texts"] = found = text.corpus_facts
+        sizes = ", ".join(f"{name} ({count:,} documents)" for name, count in found["documents"].items())
+        told = f"{sizes} against {text.query}; whoever has this file can read {found['words']:,} words of the corpus"
+        lines.append(f"{'texts':<24} {told} in it")
     if model.schema_ is not None:
         facts["columns"] = [column_facts(column) for column in model.schema_.columns]
         lines += _columns(facts["columns"])

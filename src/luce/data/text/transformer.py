@@ -17,7 +17,7 @@ from luce.checks import number, one_of, truth, whole
 from luce.data.table import Rows, Table
 from luce.data.text.analyzer import Frequencies
 from luce.data.text.features import FULL, QUERY, UNION, VIEWS, Texts, compute, field_names, learn, of_field
-from luce.data.text.tokens import LANGUAGES, VERSION
+from luce.data.text.tokens import LANGUAGES, VERSION, stem, words
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.result import Result, Sheet
 from luce.types import IntArray
@@ -171,6 +171,29 @@ class Text(TransformerMixin, BaseEstimator):
         """Those of the features that no search engine computes."""
         own = {f"{field}.{name}" for field in field_names(self.fields) for name in FULL}
         return [name for name in names if name in own]
+
+    @property
+    def corpus_facts(self) -> dict[str, Any]:
+        """How many documents have words in each field, and how many different words are kept of them."""
+        kept = {name: self.frequencies_[f"{name}.exact"] for name in self.fields}
+        words = len(set().union(*(found.counts for found in kept.values())))
+        return {"documents": {name: found.documents for name, found in kept.items()}, "words": words}
+
+    def facts(self, X: Any) -> dict[str, Any]:
+        """What is odd in rows of texts: by column how many have no word, and the words of queries that no text has."""
+        check_is_fitted(self, "frequencies_")
+        source = Table.open(X)
+        rows = source.read(_there(source, self.columns))
+        texts = {name: _texts_of(rows, name) for name in self.columns}
+        empty = {
+            name: int((~np.array([bool(words(text)) for text in found.values], dtype=bool))[found.rows].sum())
+            for name, found in texts.items()
+        }
+        asked = texts[self.query]
+        there = dict.fromkeys(w for i in np.unique(asked.rows).tolist() for w in words(asked.values[i]))
+        known = set().union(*(self.frequencies_[f"{name}.word"].counts for name in self.fields))
+        unknown = [word for word in there if (stem(word) if self.language == "english" else word) not in known]
+        return {"rows": len(rows), "empty": empty, "query_words": len(there), "unknown_query_words": unknown}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: settings, the version of the analyzer, and what is known of the corpus."""
