@@ -29,6 +29,34 @@ def test_a_table_with_text_is_trained_and_scored(call, tmp_path):
     assert call("predict", train, *words[:4], "--model", model)[0] != 0
 
 
+def test_a_binary_file_keeps_features_of_texts_and_goes_with_their_corpus_alone(call, tmp_path):
+    train, test, binary = tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "t.lucedata"
+    shop().to_csv(train, index=False)
+    shop(seed=1).to_csv(test, index=False)
+    words = ("--query-text", "search", "--text", "title", "--label", "grade")
+    code, _, error = call("convert", train, *words, "-o", binary)
+    assert code == 0, error
+    assert "Features: 9 of the texts title" in error
+    scores = []
+    for name, source, more in (("a", train, words), ("b", binary, ())):
+        assert call("train", source, *more, "--model", "listnet", "-o", tmp_path / name)[0] == 0
+        assert call("predict", test, "--model", tmp_path / name, "-o", tmp_path / "s.txt")[0] == 0
+        scores.append((tmp_path / "s.txt").read_text())
+    assert scores[0] == scores[1]
+    assert "can read 16 words of the corpus" in call("info", binary)[1]
+    code, _, error = call("compare", binary, "--models", "listnet", "--folds", "3", "-o", tmp_path / "run")
+    assert code == 0, error
+    assert "no texts to count anew" in error
+    how = ("--to", "elasticsearch", "--store", "shop", "--offset", "auto", "-o", tmp_path / "m.json")
+    code, _, error = call("export", tmp_path / "a", *how, "--check", binary)
+    assert code == 0, error
+    assert "holds no texts" in error
+    assert call("convert", test, *words, "-o", tmp_path / "other.lucedata")[0] == 0
+    code, _, error = call("predict", tmp_path / "other.lucedata", "--model", tmp_path / "a")
+    assert code == 2
+    assert "another corpus than that of the model" in error
+
+
 def test_info_counts_texts_without_words_and_words_that_no_text_has(call, tmp_path):
     frame, words = shop(), ("--query-text", "search", "--text", "title", "--label", "grade")
     frame.loc[frame.search == frame.search[0], "search"] = "zorgel hammers"
@@ -57,6 +85,19 @@ def test_what_is_missing_is_named(call, tmp_path):
         code, _, error = call("train", train, *given, "--label", "grade", "-o", tmp_path / "m.luce")
         assert code != 0
         assert f"{wanted}, the column" in error
+    words = ("--query-text", "search", "--text", "title")
+    for given, wanted in (
+        (("--query-text", "serch", "--text", "title"), "no column 'serch' of text"),
+        ((*words, "--drop", "title"), "leave it out of drop"),
+        ((*words, "--categorical", "title"), "leave it out of categorical"),
+    ):
+        code, _, error = call("train", train, *given, "--label", "grade", "-o", tmp_path / "m.luce")
+        assert code == 2
+        assert wanted in error
+    shop().assign(**{"title.length": 1}).to_csv(train, index=False)
+    code, _, error = call("train", train, *words, "--label", "grade", "-o", tmp_path / "m.luce")
+    assert code == 2
+    assert "has the name of a feature that is computed of texts" in error
 
 
 @pytest.mark.parametrize(

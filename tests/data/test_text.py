@@ -101,6 +101,30 @@ def test_a_ranker_reads_texts_and_keeps_them_in_its_file(tmp_path):
         again.predict(np.zeros((2, 9)), qid=[1, 1])
 
 
+def test_a_ranker_checks_the_settings_of_its_texts_and_takes_its_document_ids():
+    frame = shop().assign(sku=np.arange(240) % 200, note=lambda rows: "on " + rows.title)
+    for wrong, said in (
+        ({"language": "french"}, "'french'"),
+        ({"fields": ["search"]}, "texts of their own"),
+        ({"doc": "nope"}, "'nope' of document ids"),
+        ({"corpus": frame[["search"]]}, "The corpus has no column 'title'"),
+    ):
+        with pytest.raises(LuceError, match=said):
+            luce.Ranker(text=luce.Text("search", **{"fields": ["title"], **wrong})).fit(frame, "grade")
+    text = luce.Text("search", ["title"], doc="sku")
+    with pytest.raises(DataError, match="say one"):
+        luce.from_frame(frame, text=text, label="grade", doc="note")
+    data = luce.from_frame(frame, text=text, label="grade", features=["note"])
+    assert data.schema.text.frequencies_ == clone(text).fit(frame).frequencies_
+    assert data.schema.named("doc") == "sku"
+    assert (
+        "Note note: mostly different texts"
+        in luce.from_frame(
+            pd.concat([frame, frame[:1]]), text=luce.Text("search", ["title"]), label="grade", drop=["sku"]
+        ).schema.remark()
+    )
+
+
 def test_groups_without_texts_are_refused():
     with pytest.raises(DataError, match="hold no texts"):
         luce.Ranker(text=luce.Text("search", ["title"])).fit(luce.from_arrays([[1.0], [2.0]], [0, 1]))

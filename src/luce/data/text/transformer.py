@@ -128,7 +128,8 @@ class Text(TransformerMixin, BaseEstimator):
         """Count words: in the corpus, or else in the documents of X, a frame, a mapping of columns or a file."""
         self.check()
         source = Table.open(X if self.corpus is None else self.corpus)
-        rows = source.read(_there(source, [*self.fields, *([self.doc] if self.doc is not None else [])]))
+        names = [*self.fields, *([self.doc] if self.doc is not None else [])]
+        rows = source.read(_there(source, names, "there is" if self.corpus is None else "the corpus has"))
         ids = None if self.doc is None else _texts_of(rows, self.doc).rows
         return self.learn({name: _texts_of(rows, name) for name in self.fields}, ids)
 
@@ -166,6 +167,11 @@ class Text(TransformerMixin, BaseEstimator):
     def of_query(self) -> tuple[str, ...]:
         """The features of the query alone, which the client of an engine passes."""
         return QUERY if self.query_features else ()
+
+    def counts_as(self, other: Text) -> bool:
+        """Whether another one, which is fitted as well, computes the same numbers."""
+        ours, theirs = ((list(one.fields), one.language, one.k1, one.b) for one in (self, other))
+        return ours == theirs and self.frequencies_ == other.frequencies_
 
     def python_only(self, names: Sequence[str]) -> list[str]:
         """Those of the features that no search engine computes."""
@@ -232,11 +238,11 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _there(source: Table, names: Sequence[str]) -> list[str]:
+def _there(source: Table, names: Sequence[str], there: str = "there is") -> list[str]:
     """The columns of these names; one that is missing is named with the parameter that says it."""
     for name in names:
         if name not in source.names:
-            raise source.wrong(f"there is no column {name!r} of text; the columns are {', '.join(source.names)}.")
+            raise source.wrong(f"{there} no column {name!r} of text; the columns are {', '.join(source.names)}.")
     return list(names)
 
 
