@@ -198,6 +198,16 @@ def test_bad_texts_have_a_sentence():
     assert np.isfinite(model.predict(numbers)).all()
 
 
+def test_a_model_that_ranks_nothing_is_not_exported(call, tmp_path):
+    shop().assign(title="alike").to_csv(tmp_path / "t.csv", index=False)
+    words = ("--query-text", "search", "--text", "title", "--label", "grade")
+    assert call("train", tmp_path / "t.csv", *words, "-o", tmp_path / "m.luce")[0] == 0
+    how = ("--to", "elasticsearch", "--store", "shop", "--offset", "auto", "-o", tmp_path / "m.json")
+    code, _, error = call("export", tmp_path / "m.luce", *how, "--check", tmp_path / "t.csv")
+    assert code == 2
+    assert "the same score, so that there is nothing to rank by" in error
+
+
 def test_mixed_encodings_have_a_sentence(call, tmp_path):
     (tmp_path / "t.csv").write_bytes(
         "search,title,grade\ncaf\u00e9,caf\u00e9,1\n".encode() + "caf\u00e9,b,0\n".encode("latin-1")
