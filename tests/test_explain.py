@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import sys
+import types
 
 import lightgbm as lgb
 import numpy as np
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 import luce
 from luce.cli.app import app
 from luce.data.simulate import simulate
+from luce.errors import LuceError
 from luce.scorers.forest import forest_of
 from luce.scorers.forest_paths import tree_contributions
 
@@ -101,6 +104,23 @@ def test_a_base_that_is_given_and_one_that_is_a_column(table):
     assert found.notes
     column = luce.Ranker("pmop", "trees", base="column:u", max_iter=5).fit(table, "grade", qid="qid")
     np.testing.assert_allclose(column.explain(table).scores, column.predict(table), atol=1e-9)
+
+
+def test_shap_gets_an_object_of_its_own(table, monkeypatch):
+    found = luce.Ranker("listnet", max_iter=5).fit(table, "grade", qid="qid").explain(table)
+    monkeypatch.setitem(sys.modules, "shap", None)
+    with pytest.raises(LuceError, match="pip install shap"):
+        found.to_shap()
+
+    class Theirs(types.SimpleNamespace):
+        def __init__(self, values, base_values, data, *, feature_names):
+            super().__init__(values=values, base_values=base_values, data=data, feature_names=feature_names)
+
+    monkeypatch.setitem(sys.modules, "shap", types.SimpleNamespace(Explanation=Theirs))
+    made = found.to_shap()
+    assert made.values is found.values
+    assert (made.base_values.shape, made.data.shape) == ((600,), made.values.shape)
+    assert made.feature_names == ["brand", "price", "u", "v", "w"]
 
 
 def test_what_has_no_exact_values_is_refused(table):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from html import escape
@@ -61,6 +61,7 @@ def check_picture(path: str | Path | None) -> None:
     if out.suffix.lower().lstrip(".") not in _FORMATS:
         raise SettingError(f"A picture is written as {', '.join(_FORMATS)}; the path given is {out.name!r}.")
     check_output(out)
+    _picture()  # what draws it may be missing, too
 
 
 def finished(figure: Figure, path: str | Path | None) -> Figure:
@@ -74,6 +75,31 @@ def finished(figure: Figure, path: str | Path | None) -> Figure:
         with atomic_write(path) as stream:
             figure.savefig(stream, format=kind, dpi=150, metadata=metadata)
     return figure
+
+
+Interval = tuple[str, float, float, float]
+"""A name, a value, and the ends of its interval."""
+
+
+def plot_intervals(panels: Mapping[str, Sequence[Interval]], path: str | Path | None = None) -> Figure:
+    """Values with their intervals, a row a name, which all panels have; a line at 0 where one reaches below it."""
+    check_picture(path)
+    names = [name if len(name) <= 30 else f"…{name[-29:]}" for name, *_ in next(iter(panels.values()))]
+    figure = new_figure(0.5 + 0.08 * max(map(len, names)) + 2.4 * len(panels), 1.1 + 0.3 * len(names))
+    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for axis, (title, found) in zip(axes, panels.items(), strict=True):
+        for i, (_, value, low, high) in enumerate(found):
+            axis.plot([low, high], [i, i], lw=1.6, color="#1f5fa8")
+            axis.plot([value], [i], "o", ms=5, color="#1f5fa8")
+        if min(low for _, _, low, _ in found) <= 0.0:
+            axis.axvline(0.0, lw=0.8, color="#777777")
+        axis.set_yticks(range(len(names)), names, fontsize=8)
+        axis.locator_params(axis="x", nbins=4)
+        axis.set_ylim(len(found) - 0.5, -0.5)
+        axis.tick_params(axis="x", labelsize=8)
+        axis.set_title(title, fontsize=9)
+        axis.grid(axis="x", lw=0.4)
+    return finished(figure, path)
 
 
 def duration(seconds: float) -> str:

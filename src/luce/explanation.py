@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from luce.base import RankerBase
 from luce.data.filling import normalise_within_queries
-from luce.errors import DataError, SettingError
+from luce.errors import DataError, LuceError, SettingError
 from luce.form import Linear, SecondOrder, Term, Trees, base_column, own_terms
 from luce.result import Result, Sheet
 from luce.scorers.forest_paths import tree_contributions
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 class Explanation(Result):
     """What every feature adds to the score of every document: `base_values + values.sum(axis=1)` are the scores.
 
-    It has the attributes of `shap.Explanation`.
+    `to_shap` gives it to the pictures of the library shap.
     """
 
     values: FloatArray
@@ -61,6 +62,14 @@ class Explanation(Result):
         at = np.atleast_1d(np.arange(len(self))[rows])
         ids = [self.ids[i] for i in at] if len(self.ids) else ()
         return Explanation(self.values[at], self.base_values[at], self.data[at], self.feature_names, ids, self.notes)
+
+    def to_shap(self) -> Any:
+        """A `shap.Explanation`, which `shap.plots` draw; one row of it for those of a document."""
+        try:
+            shap = import_module("shap")
+        except ImportError as error:
+            raise LuceError("to_shap makes an object of shap, which is missing; `pip install shap`.") from error
+        return shap.Explanation(self.values, self.base_values, self.data, feature_names=self.feature_names)
 
     def of(self, row: int, top: int | None = None) -> Sheet:
         """The features of one document, those that add most first; what `top` leaves out is one line."""

@@ -177,6 +177,8 @@ class Term:
         """What the part sees of rows of features."""
         if self.columns == raw_columns(X.shape[1]):
             return X
+        if not self.columns:
+            return np.empty((len(X), 0), np.float32)
         return np.column_stack([column.values(X) for column in self.columns]).astype(np.float32, copy=False)
 
     @property

@@ -25,8 +25,20 @@ def test_tables_are_printed_as_latex_and_markdown(call, tmp_path):
     assert (code, f"ndcg@5 & {value} \\\\" in out, "\\begin{tabular}{lr}" in out) == (0, True, True)
     code, out, _ = call(*shell, "--markdown")
     assert (code, f"| ndcg@5 | {value} |" in out) == (0, True)
-    code, out, _ = call("compare", file, "--models", "listnet,ranknet", "--folds", 3, "--jobs", 1, "--markdown")
+    compared = ("compare", file, "--models", "listnet,ranknet", "--folds", 3, "--jobs", 1)
+    code, out, _ = call(*compared, "--markdown", "--plot", tmp_path / "means.pdf")
     assert (code, "| listnet |" in out) == (0, True)
+    assert (tmp_path / "means.pdf").read_bytes().startswith(b"%PDF")
+    for ending, first in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        picture = tmp_path / f"apart{ending}"
+        assert call(*shell, "--compare", model, "--plot", picture)[0] == 0
+        assert picture.read_bytes().startswith(first)
+    for wrong, said in (
+        ((*compared, "--plot", tmp_path / "a.doc"), "png, svg, pdf"),
+        ((*shell, "--plot", tmp_path / "a.pdf"), "give --compare"),
+    ):
+        code, _, err = call(*wrong)
+        assert (code, said in err) == (2, True)
     for two in (("--json", "--latex"), ("--latex", "--markdown")):
         code, _, err = call(*shell, *two)
         assert (code, f"{two[0]} and {two[1]} were given" in err) == (2, True)

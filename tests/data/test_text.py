@@ -101,6 +101,30 @@ def test_a_ranker_reads_texts_and_keeps_them_in_its_file(tmp_path):
         again.predict(np.zeros((2, 9)), qid=[1, 1])
 
 
+def test_a_ranker_checks_the_settings_of_its_texts_and_takes_its_document_ids():
+    frame = shop().assign(sku=np.arange(240) % 200, note=lambda rows: "on " + rows.title)
+    for wrong, said in (
+        ({"language": "french"}, "'french'"),
+        ({"fields": ["search"]}, "texts of their own"),
+        ({"doc": "nope"}, "'nope' of document ids"),
+        ({"corpus": frame[["search"]]}, "The corpus has no column 'title'"),
+    ):
+        with pytest.raises(LuceError, match=said):
+            luce.Ranker(text=luce.Text("search", **{"fields": ["title"], **wrong})).fit(frame, "grade")
+    text = luce.Text("search", ["title"], doc="sku")
+    with pytest.raises(DataError, match="say one"):
+        luce.from_frame(frame, text=text, label="grade", doc="note")
+    data = luce.from_frame(frame, text=text, label="grade", features=["note"])
+    assert data.schema.text.frequencies_ == clone(text).fit(frame).frequencies_
+    assert data.schema.named("doc") == "sku"
+    assert (
+        "Note note: mostly different texts"
+        in luce.from_frame(
+            pd.concat([frame, frame[:1]]), text=luce.Text("search", ["title"]), label="grade", drop=["sku"]
+        ).schema.remark()
+    )
+
+
 def test_groups_without_texts_are_refused():
     with pytest.raises(DataError, match="hold no texts"):
         luce.Ranker(text=luce.Text("search", ["title"])).fit(luce.from_arrays([[1.0], [2.0]], [0, 1]))
@@ -121,9 +145,20 @@ def test_a_damaged_record_is_refused():
             Schema.from_dict(record)
 
 
+def test_features_of_the_query_are_left_out_where_asked():
+    whole, without = (luce.Text("search", ["title"], query_features=given).fit(shop()) for given in (True, False))
+    assert whole.names == [*without.names, "q_words", "q_idf"]
+    np.testing.assert_array_equal(whole.transform(shop())[:, :-2], without.transform(shop()))
+    record = whole.to_dict()
+    del record["query_features"]
+    assert luce.Text.from_dict(record).names == whole.names
+    assert luce.Text.from_dict(without.to_dict()).names == without.names
+
+
 def test_settings_are_checked():
     for wrong in ({"fields": "title"}, {"fields": []}, {"language": "french"}, {"features": "all"}, {"min_df": 0},
-                  {"k1": -1.0}, {"b": 2.0}, {"query": "title"}, {"numbers": 1}):  # fmt: skip
+                  {"k1": -1.0}, {"b": 2.0}, {"query": "title"}, {"numbers": 1},
+                  {"query_features": 0}):  # fmt: skip
         with pytest.raises(SettingError):
             luce.Text(**{"query": "search", "fields": ["title"], **wrong}).fit(shop())
     with pytest.raises(LuceError, match="'name'"):

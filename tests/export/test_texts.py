@@ -48,7 +48,7 @@ def shop() -> pa.Table:
 def models():
     table = shop()
     text = luce.Text("search", ["title", "body"], numbers=True)
-    one = luce.Text("search", ["title"], language="none", k1=0.9, b=0.4)
+    one = luce.Text("search", ["title"], language="none", k1=0.9, b=0.4, query_features=False)
     return {
         "linear": luce.Ranker("listnet", text=text, max_iter=20).fit(table.drop_columns("price"), "grade", qid="qid"),
         "trees": luce.Ranker("pmop", "trees", text=one, max_iter=5).fit(table.drop_columns("body"), "grade", qid="qid"),
@@ -98,6 +98,11 @@ def test_an_engine_gets_all_that_it_needs(models, name, target, tmp_path):
     assert lines
     assert all(set(line["features"]) == names for line in lines)
     passed = {feature["name"]: feature for feature in features if feature["name"] in ("q_words", "q_idf")}
+    assert list(passed) == list(model.schema_.text.of_query)
+    (asked, *_) = json.loads((tmp_path / "m-query.json").read_text())["rescore"]["query"]["rescore_query"]["bool"][
+        "should"
+    ]
+    assert set(asked["sltr"]["params"]) == {"keywords", *passed}
     for one, feature in passed.items():
         filled = json.loads(feature["template"].replace("{{" + one + "}}", "2.5"))
         assert filled["function_score"]["weight"] == 2.5
@@ -111,6 +116,8 @@ def test_solr_has_its_own_words(models, tmp_path):
     features = {one["name"]: one for one in json.loads((tmp_path / "m-features.json").read_text())}
     listed = {one["name"] for one in json.loads((tmp_path / "m.json").read_text())["features"]}
     assert listed == set(features)
+    assert not {"q_words", "q_idf"} & listed
+    assert "efi.keywords=${keywords}}" in json.loads((tmp_path / "m-query.json").read_text())["params"]["rq"]
     fields = {one["name"] for one in json.loads((tmp_path / "m-index.json").read_text())["add-field"]}
     for one in features.values():
         asked = re.search(r"qf=(\w+)", one["params"].get("q", ""))

@@ -124,7 +124,8 @@ _LISTS = ("features", "drop", "categorical")
 
 def _text(said: dict[str, Any]) -> Any:
     """The features of texts that were asked for; options that mean something together alone are refused."""
-    words = {name: said.pop(name) for name in ("query_text", "text", "corpus", "text_features") if name in said}
+    told = ("query_text", "text", "corpus", "text_features", "no_query_features")
+    words = {name: said.pop(name) for name in told if name in said}
     if not words:
         return None
     for name, what in (("query_text", "the column of the query's text"), ("text", "the columns of documents' texts")):
@@ -135,7 +136,10 @@ def _text(said: dict[str, Any]) -> Any:
 
     fields = [part.strip() for each in words["text"] for part in each.split(",") if part.strip()]
     features, corpus = words.get("text_features", "engine"), words.get("corpus")
-    text = Text(words["query_text"], fields, corpus=corpus, doc=said.get("doc"), features=features)
+    text = Text(
+        words["query_text"], fields, corpus=corpus, doc=said.get("doc"), features=features,
+        query_features="no_query_features" not in words,
+    )  # fmt: skip
     text.check()
     return text
 
@@ -180,6 +184,9 @@ class FoldReading:
     text: list[str] | None = flag(None, "Columns with texts of documents to compare with it, as a,b.")
     corpus: Path | None = flag(None, "All documents, to count words in; default: those of the table.")
     text_features: str | None = flag(None, "Features of texts: engine (default) or full.", "--text-features")
+    no_query_features: bool = flag(
+        False, "Leave out q_words and q_idf, which a client of an engine passes.", "--no-query-features"
+    )
     label_map: list[str] | None = flag(None, "Numbers of labels that are text, as good=2,ok=1,bad=0.")
 
     def given(self) -> dict[str, Any]:

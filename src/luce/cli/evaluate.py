@@ -164,6 +164,7 @@ class _More:
     compare: list[Path] | None = flag(
         None, "Another model (.luce, or LightGBM's or XGBoost's), scores or run, for a paired test; may be repeated."
     )
+    plot: Path | None = flag(None, "Picture of the differences from --compare with 95% intervals: .png .svg .pdf")
     dask: DaskOption = None
     seed: SeedOption = 0
 
@@ -194,6 +195,12 @@ def evaluate(
     wanted = measures.wanted(rankings)
     others, per_query = more.compare or [], more.per_query
     check_outputs(per_query)
+    if more.plot is not None:
+        from luce.display import check_picture
+
+        if not others:
+            raise SettingError("--plot draws differences from other models; give --compare MODEL, or leave it out.")
+        check_picture(more.plot)
     judging = _Judging(data or [], rankings, wanted, reading.given(), report, clicking.missing_documents)
     found = judging.here(others) if more.dask is None else judging.there(more.dask, others)
     result, rivals = found[0], dict(zip(map(str, others), found[1:], strict=True))
@@ -209,6 +216,9 @@ def evaluate(
         "comparisons": comparisons,
     }
     report.result(_tables(result, rivals, comparisons), machine)
+    if more.plot is not None:
+        _plot(comparisons, more.plot)
+        report.say(f"Wrote {more.plot}.")
 
 
 @dataclass(frozen=True)
@@ -349,6 +359,16 @@ def _compare(result: Evaluation, rivals: dict[str, Evaluation], seed: int) -> li
         for name, rival in rivals.items()
     ]
     return [{"against": row.pop("model"), **row} for row in against(found, seed)]
+
+
+def _plot(comparisons: list[dict[str, Any]], path: Path) -> None:
+    from luce.display import plot_intervals
+
+    panels: dict[str, list[Any]] = {}
+    for row in comparisons:
+        found = panels.setdefault(f"difference of {row['metric']} (95%)", [])
+        found.append((row["against"], row["difference"], row["low"], row["high"]))
+    plot_intervals(panels, path)
 
 
 def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list[dict[str, Any]]) -> list[Sheet | str]:

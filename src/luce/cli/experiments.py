@@ -175,6 +175,7 @@ class _Compared:
     tune_on: str | None = flag(None, f"Metric on validation data that chooses the settings {_CHOOSES}.")
     baseline: str | None = flag(None, "A model of the list to test all others against, beside the best one.")
     folds: int = flag(5, "Number of folds, for a single file.")
+    plot: Path | None = flag(None, "Picture of the means with their 95% intervals: .png .svg .pdf")
 
 
 def compare(
@@ -195,6 +196,10 @@ def compare(
         running = replace(running, jobs=1)  # an object of a file of the user's own need not reach other processes
     if baseline is not None and baseline not in [candidate.name for candidate in candidates]:
         raise SettingError(f"The baseline {baseline!r} is not among the models; give one of {compared.models}.")
+    if compared.plot is not None:
+        from luce.display import check_picture
+
+        check_picture(compared.plot)
     settings = running.settings(data, read.given())
     found = find_folds(data, folds=compared.folds, seed=running.seed, **read.given())
     _tell_folds(report, found)
@@ -204,6 +209,9 @@ def compare(
     if running.out is not None:
         _tell_written(report, write_results(result, running.out, baseline=baseline))
     _show_comparison(report, result, baseline)
+    if compared.plot is not None:
+        result.plot(compared.plot)
+        _tell_written(report, [compared.plot])
 
 
 def _measures(read: StatedReading, metrics: str | None, chosen_by: str | None) -> tuple[list[str], str]:

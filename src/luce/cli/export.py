@@ -61,7 +61,7 @@ def export(
     from luce.export import export_model
     from luce.export.run import resolve
     from luce.model_file import load
-    from luce.storage import check_output
+    from luce.storage import check_output, container_kind
 
     target = resolve(to)
     if out is not None:
@@ -73,7 +73,10 @@ def export(
     rows = None if check is None else read_matching(check, ranker.feature_names_, options, ranker.schema_)
     known = ranker.schema_ is not None and ranker.schema_.text is not None
     engine = known and target in ("elasticsearch", "opensearch", "solr")
-    made = export_model(ranker, target, check=rows, texts=check if engine else None, **settings)
+    texts = check if engine and check is not None and container_kind(check) is None else None
+    made = export_model(ranker, target, check=rows, texts=texts, **settings)
+    if engine and check is not None and texts is None:
+        report.say(f"{check} holds no texts, so that no rows are written to check an engine with; give the table.")
     if out is None:
         if what != "all":
             raise SettingError(f"--what {what} writes a file; give --out FILE, or leave it out.")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from luce.cli.common import JsonFlag, Report, table
 from luce.cli.data_options import Reading
 from luce.cli.options import flag
 from luce.errors import SettingError
+
+if TYPE_CHECKING:
+    from luce.data.text.transformer import Text
 
 Listed = tuple[list[str], list[list[Any]], dict[str, Any]]
 
@@ -143,10 +146,23 @@ def _versions(report: Report) -> None:
 def _data(file: Path, options: dict[str, Any], report: Report) -> None:
     from luce.data.describe import describe
     from luce.data.readers.detect import data_format, read
+    from luce.storage import container_kind
 
     format = data_format(file)
-    facts = {"file": str(file), "format": format, **describe(read(file, **options))}
-    lines = [f"{name:<24} {value}" for name, value in _rows(facts)]
+    data = read(file, **options)
+    facts = {"file": str(file), "format": format, **describe(data)}
+    rows = _rows(facts)
+    text = None if data.schema is None else data.schema.text
+    if text is not None and container_kind(file) is not None:
+        facts["texts"] = text.corpus_facts
+        rows.append(("texts", _corpus(text)))
+    elif text is not None:
+        facts["texts"] = found = text.facts(file)
+        none = ", ".join(f"{name}: {count:,}" for name, count in found["empty"].items())
+        rows.append(("texts without a word", f"{none} of {found['rows']:,} rows"))
+        strange, where = found["unknown_query_words"], "text of the table" if text.corpus is None else "of the corpus"
+        rows.append(("query words unknown", f"{_few(strange)} of {found['query_words']:,} are in no {where}"))
+    lines = [f"{name:<24} {value}" for name, value in rows]
     report.result("\n".join([*lines, *_columns(facts.get("columns", []))]), facts)
 
 
@@ -187,6 +203,9 @@ def _model(file: Path, report: Report) -> None:
             f"{found['metric']} of {found['value']:.4f} to be expected (95%: {found['low']:.4f} to {found['high']:.4f})"
         )
         lines.append(f"{'cross-fitted':<24} {found['how']} of {found['folds']} folds, {worth}")
+    if model.schema_ is not None and (text := model.schema_.text) is not None:
+        facts["texts"] = text.corpus_facts
+        lines.append(f"{'texts':<24} {_corpus(text)}")
     if model.schema_ is not None:
         facts["columns"] = [column_facts(column) for column in model.schema_.columns]
         lines += _columns(facts["columns"])
@@ -204,6 +223,14 @@ def _model(file: Path, report: Report) -> None:
         lines += [f"strongest features       ({meaning})"]
         lines += [f"  {name:<22} {value:+.4f}" for name, value in effects.items()]
     report.result("\n".join(lines), {**facts, "strongest_features": effects})
+
+
+def _corpus(text: Text) -> str:
+    """What a file knows of texts, and tells."""
+    found = text.corpus_facts
+    sizes = ", ".join(f"{name} ({count:,} documents)" for name, count in found["documents"].items())
+    words = f"whoever has this file can read {found['words']:,} words of the corpus in it"
+    return f"{sizes} against {text.query}; {words}"
 
 
 def _columns(columns: list[dict[str, Any]]) -> list[str]:

@@ -179,7 +179,8 @@ def convert(
     options = reading.given()
     suffix = check_data_output(out)
     report.say(f"Reading {source}")
-    data: Any = open_source(source, **options) if suffix == ".lucedata" else read(source, **options)
+    streams = suffix == ".lucedata" and "text" not in options  # words are counted in the whole table
+    data: Any = open_source(source, **options) if streams else read(source, **options)
     if isinstance(data, Groups):
         write(data, out)
     else:

@@ -207,10 +207,11 @@ class Schema:
 with that of the query by text=, --text, or name those of few values in categorical=, --categorical.'
         """
         titles = {"qid": "Query", "label": "Label", "doc": "Document", "weight": "Weight", "subtopics": "Subtopics"}
-        parts = ["Features: " + _listed([_with_type(column) for column in self.cells])]
+        found = [_listed([_with_type(column) for column in self.cells])] if self.cells or self.text is None else []
         if self.text is not None:
             made = len(self.features) - len(self.cells)
-            parts[0] += f"; {made} of the texts {', '.join(self.text.fields)} against {self.text.query}"
+            found.append(f"{made} of the texts {', '.join(self.text.fields)} against {self.text.query}")
+        parts = ["Features: " + "; ".join(found)]
         parts += [f"{title}: {name}" for role, title in titles.items() if (name := self.named(role)) is not None]
         if self.left_out:
             parts.append("Left out: " + _listed([f"{column.name} ({column.why})" for column in self.left_out], 30))
@@ -366,7 +367,9 @@ def _roles(
             taken[role] = name
     if "label_map" in said and "label" not in taken:
         raise DataError("label_map (--label-map) was given, and there is no label column; name it by label=, --label.")
-    if "qid" not in taken and text is not None and text.query in types:
+    if "qid" not in taken and text is not None:
+        if text.query not in types:
+            raise DataError(f"There is no column {text.query!r} of text; the columns are {_listed(list(types))}.")
         taken["qid"] = text.query
     if "qid" not in taken:
         raise DataError(
@@ -374,6 +377,24 @@ def _roles(
             + (f", such as --qid {near[0]!r}." if (near := likely_queries(types)) else ".")
         )
     return taken
+
+
+def _with_document(text: Text, types: Mapping[str, str], said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was said, with the ids of the documents whose words are counted; refuses what goes with no table."""
+    text.check()
+    again = next((name for name in text.names if name in types), None)
+    if again is not None:
+        raise DataError(
+            f"The column {again!r} has the name of a feature that is computed of texts; remove it, or train on such "
+            "columns without text=, --text."
+        )
+    if text.doc is None:
+        return said
+    if text.doc not in types and text.corpus is None:
+        raise DataError(f"There is no column {text.doc!r} of document ids; the columns are {_listed(list(types))}.")
+    if said.get("doc", text.doc) != text.doc:
+        raise DataError(f"The texts' document ids are {text.doc!r}, and doc (--doc) is {said['doc']!r}; say one.")
+    return {**said, "doc": text.doc} if text.doc in types else said
 
 
 def choose(types: Mapping[str, str], said: Mapping[str, Any], index: Sequence[str] = ()) -> Schema:
@@ -384,6 +405,8 @@ def choose(types: Mapping[str, str], said: Mapping[str, Any], index: Sequence[st
     """
     check_names(list(types))
     text = said.get("text")
+    if text is not None:
+        said = _with_document(text, types, said)
     taken = _roles(types, said, {}, text)
     texts = _text_columns(text, types, taken)
     read = [column.name for column in texts]
@@ -397,6 +420,9 @@ def choose(types: Mapping[str, str], said: Mapping[str, Any], index: Sequence[st
         if used:
             role = next(each for each, name in taken.items() if name == used[0])
             raise DataError(f"The column {used[0]!r} is the {role}; it cannot be among {what} too.")
+        compared = [name for name in names if name in read and what != "features"]
+        if compared:
+            raise DataError(f"The column {compared[0]!r} is compared as text (--text); leave it out of {what}.")
     both = set(drop) & {*(wanted or ()), *categorical}
     if both:
         raise DataError(f"The column {sorted(both)[0]!r} is to be dropped and to be used; say one of them.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from luce.model_file import Packed, unpacked
 from luce.ranker import Ranker
 from luce.result import Result, Sheet, plain, sheet_of
 from luce.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,16 @@ class ModelComparison(Result):
         said = [f"{len(failed)} of {many} models failed; {rest}."] if failed else []
         said += [f"Note: some settings of {n} failed; the best of the others was taken." for n in sorted(partly)]
         return said
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """The mean of every metric with its 95% interval, the best model first; written where a path is given."""
+        from luce.display import plot_intervals
+
+        rows = self.leaderboard()
+        if not rows:
+            raise SettingError("No model was fitted on all folds, so that there is nothing to draw.")
+        means = {m: [(row["model"], row[m], *row["intervals"][m]) for row in rows] for m in self.metrics}
+        return plot_intervals({f"{name} (95%)": found for name, found in means.items()}, path)
 
     def as_dict(self, baseline: str | None = None) -> dict[str, Any]:
         """The leaderboard, the tests behind it, those against a baseline, and what failed."""

@@ -24,6 +24,7 @@ from luce.data.table import Table
 from luce.data.text.features import Texts
 from luce.data.text.transformer import Text, texts_of
 from luce.errors import DataError, LuceWarning, SettingError
+from luce.storage import container_kind
 from luce.training.task import digest_of
 from luce.types import IntArray
 
@@ -233,6 +234,14 @@ def texts_beside(path: Path, data: Groups) -> TextsBeside | None:
     """The texts of a table that was read, in the order of its rows; None where words are counted in no rows of it."""
     text = None if data.schema is None else data.schema.text
     if text is None or text.corpus is not None:
+        return None
+    if container_kind(path) is not None:
+        warnings.warn(
+            f"{path} holds features of texts whose words were counted in all of its documents, and no texts to count "
+            "anew in the training rows of each fold; give the table itself for that.",
+            LuceWarning,
+            stacklevel=3,
+        )
         return None
     rows = Table.open(path).read([*text.columns, *([] if text.doc is None else [text.doc])])
     order = np.arange(data.n_rows) if data.row_order is None else np.asarray(data.row_order)

@@ -255,6 +255,7 @@ def _reading(options: dict[str, Any]) -> list[str]:
         if isinstance(value, Text):
             words += ["--query-text", value.query, "--text", ",".join(value.fields)]
             words += ["--text-features", value.features] if value.features != "engine" else []
+            words += [] if value.query_features else ["--no-query-features"]
             words += [] if value.corpus is None else ["--corpus", str(value.corpus)]
         elif value is True:
             words.append(option)

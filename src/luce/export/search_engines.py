@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.data.text.features import QUERY
 from luce.errors import SettingError
 from luce.export import texts
 from luce.export.engine_terms import engine_columns, in_order, weighted
@@ -86,7 +85,7 @@ def write_elasticsearch(request: Request, target: str = "Elasticsearch") -> Writ
         for i in range(len(models))
     ]
     features = {"featureset": {"features": elasticsearch_features(form, columns, request.queries)}}
-    params = {} if request.text is None else {KEYWORDS: "QUERY", **dict.fromkeys(QUERY, 0)}
+    params = {} if request.text is None else {KEYWORDS: "QUERY", **dict.fromkeys(request.text.of_query, 0)}
     asked = [{"sltr": {"model": model["model"]["name"], "params": params}} for model in models]
     rescore = {"query_weight": 0, "rescore_query_weight": 1, "rescore_query": {"bool": {"should": asked}}}
     query = {"rescore": {"window_size": _DOCUMENTS, "query": rescore}}
@@ -179,7 +178,8 @@ def write_solr(request: Request) -> Written:
     how = "-H 'Content-Type: application/json' --data-binary"
     remarks.append(f"Features: curl -X PUT '{host}feature-store' {how} @FILE-features")
     remarks.append(f"Upload: curl -X PUT '{host}model-store' {how} @FILE")
-    efi = "" if request.text is None else "".join(f" efi.{name}=${{{name}}}" for name in (KEYWORDS, *QUERY))
+    passed = () if request.text is None else (KEYWORDS, *request.text.of_query)
+    efi = "".join(f" efi.{name}=${{{name}}}" for name in passed)
     query = {"params": {"rq": f"{{!ltr model={request.name} reRankDocs={_DOCUMENTS}{efi}}}", "fl": "id,score"}}
     features = solr_features(form, columns, request.queries, request.store)
     beside = {"-features": _json(features), "-query": _json(query)}

@@ -179,9 +179,10 @@ def solr_schema(text: Text) -> dict[str, Any]:
 
 def remarks(text: Text, solr: bool) -> list[str]:
     """What to know where an engine computes features of texts."""
+    passed = f", and {' and '.join(text.of_query)} are numbers that the client passes" if text.of_query else ""
     found = [
         f"The fields {', '.join(text.fields)} need the analyzers and similarities of FILE-index; the text of the query "
-        f"is the parameter {KEYWORDS}, and q_words and q_idf are numbers that the client passes.",
+        f"is the parameter {KEYWORDS}{passed}.",
         "An engine counts words in its own index, a shard at a time: `luce text-check` compares logged features with "
         "those of the model.",
     ]
@@ -301,6 +302,8 @@ def text_features(query, texts):
             numbers = [[term for term in side["exact"] if term[0].isdigit()] for side in (asked, views)]
             found.append(_counted(*numbers))
         known = TEXTS["known"][name + ".word"]
+    if not TEXTS["query_features"]:
+        return found
     total = 0.0
     for term in asked["word"]:
         total += _idf(term, known)
@@ -364,7 +367,7 @@ def python_program(text: Text) -> str:
     }  # fmt: skip
     told = {
         "fields": list(text.fields), "names": names, "views": list(VIEWS), "stems": text.language == "english",
-        "numbers": text.numbers, "k1": text.k1, "b": text.b, "known": known,
+        "numbers": text.numbers, "query_features": text.query_features, "k1": text.k1, "b": text.b, "known": known,
     }  # fmt: skip
     return f"\n\n{_source(tokens)}{_PROGRAM.format(texts=repr(told))}"
 

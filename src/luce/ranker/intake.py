@@ -265,6 +265,12 @@ class Intake(BaseEstimator):
                 f"The categories of {data.feature_names[next(iter(known))]!r} have other codes than in training; read "
                 "the data with schema=model.schema_."
             )
+        ours, theirs = (None if schema is None else schema.text for schema in (self.schema_, data.schema))
+        if ours is not None and theirs is not None and not ours.counts_as(theirs):
+            raise DataError(
+                "The features of texts were computed with the words of another corpus than that of the model; give the "
+                "table itself, or read it with schema=model.schema_."
+            )
 
     def _scores(self, data: Groups, base_scores: ArrayLike | None = None, moved: bool = False) -> FloatArray:
         base = self._base_scores(data, base_scores, moved)

@@ -253,6 +253,8 @@ class _Learner:
         codes = np.full(len(names) + 1, np.nan, dtype=np.float32)  # the last one is that of a gap
         codes[[self._codes[name] for name in names]] = np.arange(len(names))
         note = "one value in all rows" if len(names) == 1 else self._disguised(names)
+        if not note and not self._asked and 2 * len(names) > rows >= FEW_ROWS and sum(map(_several, names)) > rows / 2:
+            note = "mostly different texts of several words; text=, --text compares such with that of the query"
         return replace(self.column, type="category", categories=tuple(names), why=note), codes
 
     def _disguised(self, names: Sequence[str]) -> str:
@@ -279,6 +281,11 @@ class _Learner:
                 rising = bool((np.diff(together) > 0).all())
                 return replace(column, why=LIKE_ID if rising or named_as_id(column.name) else _DIFFERENT)
         return replace(column, why=_ROUNDED if self._rounded else "")
+
+
+def _several(text: str) -> bool:
+    """Whether a text has three words or more."""
+    return len(text.split(maxsplit=3)) > 2
 
 
 def encode_rows(schema: Schema, rows: Sequence[dict[str, Any]]) -> NDArray[np.float32]:

@@ -164,9 +164,11 @@ def compute(text: Text, query: Texts, columns: Mapping[str, Texts]) -> NDArray[n
         if spelling is not None:
             parts += [*word[:, 3:].T, *spelling.features(at, field), gram[:, 3]]
         last = idf["word"]
-    found = np.empty((len(order), len(parts) + len(QUERY)), dtype=np.float32)
+    found = np.empty((len(order), len(text.names)), dtype=np.float32)
     for j, values in enumerate(parts):
         found[:, j] = values[back]
+    if not text.query_features:
+        return found
     words = asked.word.lengths
     sums = np.bincount(np.repeat(np.arange(len(words)), words), last[asked.word.ids], len(words))  # each from 0 on
     found[:, -2], found[:, -1] = words[query.rows], sums[query.rows]

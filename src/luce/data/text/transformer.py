@@ -17,13 +17,13 @@ from luce.checks import number, one_of, truth, whole
 from luce.data.table import Rows, Table
 from luce.data.text.analyzer import Frequencies
 from luce.data.text.features import FULL, QUERY, UNION, VIEWS, Texts, compute, field_names, learn, of_field
-from luce.data.text.tokens import LANGUAGES, VERSION
+from luce.data.text.tokens import LANGUAGES, VERSION, stem, words
 from luce.errors import DataError, LuceWarning, SettingError
 from luce.result import Result, Sheet
 from luce.types import IntArray
 
 _FEATURES = ("engine", "full")
-_SETTINGS = ("query", "fields", "doc", "language", "features", "min_df", "numbers", "k1", "b")
+_SETTINGS = ("query", "fields", "doc", "language", "features", "min_df", "numbers", "query_features", "k1", "b")
 
 
 class Text(TransformerMixin, BaseEstimator):
@@ -53,6 +53,9 @@ class Text(TransformerMixin, BaseEstimator):
         Words of fewer documents are not kept, and count as those of one document.
     numbers
         Also count the numbers that match.
+    query_features
+        Also the two features of the query alone, `q_words` and `q_idf`; a client of a search engine passes them as
+        numbers, and one that passes none needs a model without them.
     k1, b
         Parameters of BM25.
 
@@ -77,6 +80,7 @@ class Text(TransformerMixin, BaseEstimator):
         features: str = "engine",
         min_df: int = 1,
         numbers: bool = False,
+        query_features: bool = True,
         k1: float = 1.2,
         b: float = 0.75,
     ) -> None:
@@ -88,6 +92,7 @@ class Text(TransformerMixin, BaseEstimator):
         self.features = features
         self.min_df = min_df
         self.numbers = numbers
+        self.query_features = query_features
         self.k1 = k1
         self.b = b
 
@@ -109,6 +114,7 @@ class Text(TransformerMixin, BaseEstimator):
         one_of("features", self.features, _FEATURES)
         whole("min_df", self.min_df, 1)
         truth("numbers", self.numbers)
+        truth("query_features", self.query_features)
         number("k1", self.k1)
         if number("b", self.b) > 1:
             raise SettingError(f"b is {self.b}; it must be a number from 0 to 1.")
@@ -122,7 +128,8 @@ class Text(TransformerMixin, BaseEstimator):
         """Count words: in the corpus, or else in the documents of X, a frame, a mapping of columns or a file."""
         self.check()
         source = Table.open(X if self.corpus is None else self.corpus)
-        rows = source.read(_there(source, [*self.fields, *([self.doc] if self.doc is not None else [])]))
+        names = [*self.fields, *([self.doc] if self.doc is not None else [])]
+        rows = source.read(_there(source, names, "there is" if self.corpus is None else "the corpus has"))
         ids = None if self.doc is None else _texts_of(rows, self.doc).rows
         return self.learn({name: _texts_of(rows, name) for name in self.fields}, ids)
 
@@ -154,12 +161,45 @@ class Text(TransformerMixin, BaseEstimator):
     def names(self) -> list[str]:
         """The names of the features."""
         each = of_field(self.features, self.numbers)
-        return [*(f"{field}.{name}" for field in field_names(self.fields) for name in each), *QUERY]
+        return [*(f"{field}.{name}" for field in field_names(self.fields) for name in each), *self.of_query]
+
+    @property
+    def of_query(self) -> tuple[str, ...]:
+        """The features of the query alone, which the client of an engine passes."""
+        return QUERY if self.query_features else ()
+
+    def counts_as(self, other: Text) -> bool:
+        """Whether another one, which is fitted as well, computes the same numbers."""
+        ours, theirs = ((list(one.fields), one.language, one.k1, one.b) for one in (self, other))
+        return ours == theirs and self.frequencies_ == other.frequencies_
 
     def python_only(self, names: Sequence[str]) -> list[str]:
         """Those of the features that no search engine computes."""
         own = {f"{field}.{name}" for field in field_names(self.fields) for name in FULL}
         return [name for name in names if name in own]
+
+    @property
+    def corpus_facts(self) -> dict[str, Any]:
+        """How many documents have words in each field, and how many different words are kept of them."""
+        kept = {name: self.frequencies_[f"{name}.exact"] for name in self.fields}
+        words = len(set().union(*(found.counts for found in kept.values())))
+        return {"documents": {name: found.documents for name, found in kept.items()}, "words": words}
+
+    def facts(self, X: Any) -> dict[str, Any]:
+        """What is odd in rows of texts: by column how many have no word, and the words of queries that no text has."""
+        check_is_fitted(self, "frequencies_")
+        source = Table.open(X)
+        rows = source.read(_there(source, self.columns))
+        texts = {name: _texts_of(rows, name) for name in self.columns}
+        empty = {
+            name: int((~np.array([bool(words(text)) for text in found.values], dtype=bool))[found.rows].sum())
+            for name, found in texts.items()
+        }
+        asked = texts[self.query]
+        there = dict.fromkeys(w for i in np.unique(asked.rows).tolist() for w in words(asked.values[i]))
+        known = set().union(*(self.frequencies_[f"{name}.word"].counts for name in self.fields))
+        unknown = [word for word in there if (stem(word) if self.language == "english" else word) not in known]
+        return {"rows": len(rows), "empty": empty, "query_words": len(there), "unknown_query_words": unknown}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: settings, the version of the analyzer, and what is known of the corpus."""
@@ -174,6 +214,7 @@ class Text(TransformerMixin, BaseEstimator):
             raise DataError("what it knows of texts is damaged")
         if record.get("version") != VERSION:
             raise DataError(f"its texts need version {record.get('version')!r} of the analyzer; update luce")
+        record = {"query_features": True, **record}  # files of before have none and mean both
         if set(record) != {"version", "frequencies", *_SETTINGS}:
             raise DataError("what it knows of texts is damaged")
         text = cls(**{name: record[name] for name in _SETTINGS})
@@ -197,11 +238,11 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _there(source: Table, names: Sequence[str]) -> list[str]:
+def _there(source: Table, names: Sequence[str], there: str = "there is") -> list[str]:
     """The columns of these names; one that is missing is named with the parameter that says it."""
     for name in names:
         if name not in source.names:
-            raise source.wrong(f"there is no column {name!r} of text; the columns are {', '.join(source.names)}.")
+            raise source.wrong(f"{there} no column {name!r} of text; the columns are {', '.join(source.names)}.")
     return list(names)
 
 
@@ -290,5 +331,7 @@ def text_check(text: Text, logged: Any, worst: float = 1e-4) -> TextCheck:
         largest, median = (float(f(apart)) if len(apart) else 0.0 for f in (np.max, np.median))
         found.append({"feature": name, "largest": largest, "median": median, "differ": differ})
     absent = len(text.names) - len(there)
-    notes = (f"{absent} features of the model are no columns of the table, and were not compared.",) if absent else ()
-    return TextCheck(sorted(found, key=lambda row: -row["largest"]), len(rows), worst, notes)
+    notes = [f"{absent} features of the model are no columns of the table, and were not compared."] if absent else []
+    if not text.query_features:
+        notes.append(f"The model was trained without {' and '.join(QUERY)}, which an engine need not be passed.")
+    return TextCheck(sorted(found, key=lambda row: -row["largest"]), len(rows), worst, tuple(notes))
