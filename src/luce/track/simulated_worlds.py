@@ -14,9 +14,9 @@ from luce.checks import generator
 from luce.errors import SettingError
 from luce.registry import canonical, unknown_name
 from luce.track.geometry import WGS84
+from luce.track.likelihood import EXACT, StepModel
 from luce.track.reception import Reception
 from luce.track.signals import CLUTTER, Signals, Sources
-from luce.track.steps import EXACT, StepModel
 from luce.types import FloatArray, IntArray
 
 _SILENCE = Signals(np.zeros(1), np.zeros(0), np.zeros(2, dtype=np.int64))
