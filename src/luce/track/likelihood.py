@@ -13,11 +13,10 @@ from numpy.typing import ArrayLike
 
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import Chunk, map_chunks
-from luce.registry import canonical, unknown_name
 from luce.track.engines import best_matching, bethe_kernel, exact_kernel
 from luce.track.min_factor import MinMessages, min_factor
 from luce.track.reception import OfRange, Reception, check_range
-from luce.track.signals import CLUTTER, UNKNOWN, Signals, Sources, label_codes
+from luce.track.signals import CLUTTER, UNKNOWN, Signals, Sources, known_name, label_codes
 from luce.track.sound_speed import SpeedGrid
 from luce.track.tables import HALF_LOG_TWO_PI, Step
 from luce.types import FloatArray, IntArray
@@ -70,9 +69,7 @@ def engine_names() -> list[str]:
 
 def engine_for(name: str, n: int) -> Engine:
     """The engine of that name for n signals a step."""
-    known = canonical(name)
-    if known not in _ENGINES:
-        raise unknown_name("engine", name, _ENGINES)
+    known = known_name("engine", name, _ENGINES)
     engine = _ENGINES[known]
     if known == "auto" and n > MAX_EXACT:
         return BETHE
