@@ -3,8 +3,8 @@
 from luce.track.files import read_signals, read_sources, read_track, write_signals, write_sources
 from luce.track.follow import Tuning, follow, tune
 from luce.track.geometry import WGS84, Plane
-from luce.track.likelihood import best_labels, label_posteriors, log_likelihood
-from luce.track.min_messages import MinMessages, min_messages
+from luce.track.likelihood import best_labels, engine_names, label_posteriors, log_likelihood, min_messages
+from luce.track.min_factor import MinMessages
 from luce.track.motion import OrnsteinUhlenbeck, RandomWalk
 from luce.track.plots import plot_arrivals, plot_track
 from luce.track.reception import Reception
@@ -12,7 +12,6 @@ from luce.track.result import Track
 from luce.track.signals import Receiver, Signals, Sources
 from luce.track.simulated_worlds import World, draw_arrivals, draw_signals, drift_path, simulate
 from luce.track.sound_speed import SpeedGrid, read_speed
-from luce.track.steps import engine_names
 from luce.track.trust import Mode, Trust
 
 __all__ = [

@@ -15,10 +15,10 @@ from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, map_chunks
 from luce.spec import Spec, option
 from luce.track.geometry import Geometry
+from luce.track.likelihood import StepModel, engine_for
 from luce.track.motion import Dynamics, Transition, transition
 from luce.track.reception import OfRange, Reception
 from luce.track.signals import Signals, Sources
-from luce.track.steps import StepModel, engine_for
 from luce.types import FloatArray, IntArray
 
 ALARM = math.log(10_000.0)

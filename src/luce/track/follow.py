@@ -28,8 +28,6 @@ from luce.track.sound_speed import SpeedGrid
 from luce.track.trust import Mode, Trust, check_trust, find_modes, mean_and_covariance
 from luce.types import FloatArray, IntArray, Progress
 
-_FILTERING = ("engine", "fix_labels", "particles", "threshold", "widen")
-
 
 def make_problem(
     signals: Signals | Sequence[ArrayLike],
@@ -37,60 +35,41 @@ def make_problem(
     *,
     start: ArrayLike,
     dynamics: Dynamics | ArrayLike,
-    start_time: float | None = None,
-    start_sd: float = 0.0,
-    end: ArrayLike | None = None,
-    end_time: float | None = None,
-    end_sd: float | None = None,
     receiver: Receiver | None = None,
     **settings: Any,
 ) -> TrackingProblem:
-    """Check and complete the arguments of `follow`; settings are those of the filter and of the observation model."""
+    """Check and complete the arguments of `follow`; settings are those of the problem and of the observation model."""
+    heard, own = ({field.name for field in fields(each)} for each in (Reception, TrackingProblem))
+    own |= {*signature(follow).parameters, "receiver"}
     for name in settings:
-        if name not in (known := _settings()):
+        if name not in (known := heard | own - {"signals", "sources", "settings", "reception"}):
             raise unknown_name("setting", name, known)
-    filtering = {name: settings.pop(name) for name in _FILTERING if name in settings}
+    reception = Reception.of({name: settings.pop(name) for name in [*settings] if name in heard})
     signals, sources = _as_signals(signals), Sources.of(sources)
     if receiver is not None:
         signals = signals.corrected(receiver)
-    reception = Reception.of(settings)
     if isinstance(reception.speed, SpeedGrid):
         reception.speed.check(sources.geometry, signals.dated)
     signals = signals.keep(reception.keep, reception.r)
     if reception.r is None and reception.keep != "all":
         reception = replace(reception, r=max(int(signals.counts.max(initial=0)), 1))
-    if filtering.get("fix_labels") and signals.labels is None:
+    if settings.get("fix_labels") and signals.labels is None:
         raise SettingError("fix_labels is set, and the signals have no labels; leave it out, or give them labels.")
     first, last = float(signals.times[0]), float(signals.times[-1])
-    start_time = first - signals.period if start_time is None else float(start_time)
-    if start_time > first:
-        raise DataError(f"The start, {start_time:g}, is later than the first signals, {first:g}.")
-    end_time = last if end_time is None else float(end_time)
-    if end is not None and end_time < last:
-        raise DataError(f"The end, {end_time:g}, is earlier than the last signals, {last:g}.")
     motion: Dynamics = dynamics if isinstance(dynamics, Dynamics) else RandomWalk(dynamics)
-    check = sources.geometry.check
     step_sd = math.sqrt(float(np.max(np.diag(motion.moments(1.0, sources.positions.shape[1]).Q))))
-    return TrackingProblem(
-        signals,
-        sources,
-        reception,
-        motion,
-        check(start, "The start")[0],
-        start_time,
-        start_sd,
-        None if end is None else check(end, "The end")[0],
-        end_time,
-        # An end that is known exactly would leave the last step no freedom at all.
-        0.01 * step_sd if end_sd is None else end_sd,
-        **filtering,
-    )
-
-
-def _settings() -> set[str]:
-    """Everything that `follow` takes by name: its own, those of the problem, the filter and the observation model."""
-    own = {*signature(follow).parameters, *signature(make_problem).parameters} - {"signals", "sources", "settings"}
-    return own | {*_FILTERING} | {field.name for field in fields(Reception)}
+    # An end that is known exactly would leave the last step no freedom at all.
+    usual = {"start_time": first - signals.period, "end": None, "end_time": last, "end_sd": 0.01 * step_sd}
+    settings = usual | {name: value for name, value in settings.items() if value is not None}
+    settings |= {name: float(settings[name]) for name in ("start_time", "end_time")}
+    if settings["start_time"] > first:
+        raise DataError(f"The start, {settings['start_time']:g}, is later than the first signals, {first:g}.")
+    if settings["end"] is not None:
+        settings["end"] = sources.geometry.check(settings["end"], "The end")[0]
+        if settings["end_time"] < last:
+            raise DataError(f"The end, {settings['end_time']:g}, is earlier than the last signals, {last:g}.")
+    place = sources.geometry.check(start, "The start")[0]
+    return TrackingProblem(signals, sources, reception, motion, place, **settings)
 
 
 def _as_signals(signals: Signals | Sequence[ArrayLike]) -> Signals:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from luce.errors import DataError
 from luce.numerics.compiled import kernel, part
@@ -59,9 +60,7 @@ class Geometry:
 
     def distances(self, positions: FloatArray, points: FloatArray) -> FloatArray:
         """Distances, one row a position and one column a point."""
-        result = np.empty((len(positions), len(points)))
-        _plane_distances(positions, points, result)
-        return result
+        return cdist(positions, points)
 
     def scale(self, positions: FloatArray) -> FloatArray:
         """Length of one unit of each coordinate at each position."""
@@ -159,17 +158,6 @@ class WGS84(Geometry):
 def _wrap(values: FloatArray, period: float = 360.0) -> FloatArray:
     result: FloatArray = values - period * np.floor((values + period / 2) / period)
     return result
-
-
-@kernel
-def _plane_distances(positions: FloatArray, points: FloatArray, result: FloatArray) -> None:
-    for k in range(positions.shape[0]):
-        for i in range(points.shape[0]):
-            total = 0.0
-            for d in range(positions.shape[1]):
-                difference = positions[k, d] - points[i, d]
-                total += difference * difference
-            result[k, i] = math.sqrt(total)
 
 
 @kernel

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.errors import DataError, SettingError
-from luce.registry import canonical, unknown_name
+from luce.registry import unknown_name
 from luce.spec import Spec, option
-from luce.track.signals import check_rule
+from luce.track.signals import KEEP_RULES, known_name
 from luce.track.sound_speed import SpeedGrid
 from luce.types import FloatArray
 
@@ -54,10 +54,12 @@ def _window(what: str, value: tuple[float, float]) -> tuple[float, float]:
     return a, b
 
 
+def _keep(_: str, value: str) -> str:
+    return known_name("rule for keeping signals", value, KEEP_RULES)
+
+
 def _early(_: str, value: str) -> str:
-    if canonical(value) not in ("kept", "lost"):
-        raise unknown_name("rule for early arrivals", value, ["kept", "lost"])
-    return canonical(value)
+    return known_name("rule for early arrivals", value, ["kept", "lost"])
 
 
 class Reception(Spec):
@@ -96,7 +98,7 @@ class Reception(Spec):
     clutter_rate: float = option(default=0.0, least=0)
     window: tuple[float, float] | None = option(default=None, convert=_window)
     r: int | None = option(default=None, least=1)
-    keep: str = option(default="earliest", convert=lambda _, rule: check_rule(rule))
+    keep: str = option(default="earliest", convert=_keep)
     early: str = option(default="kept", convert=_early)
     emission_sd: float = option(default=0.0, least=0)
 

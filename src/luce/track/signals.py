@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -289,49 +289,42 @@ class Signals:
 
     def keep(self, rule: str, r: int | None) -> Signals:
         """What a receiver with room for r signals a step keeps: the earliest, the strongest (confidence) or all."""
-        check_rule(rule)
+        rule = known_name("rule for keeping signals", rule, KEEP_RULES)
         if rule == "all" or r is None or np.all(self.counts <= r):
             return self
         if rule == "strongest" and self.confidence is None:
             raise DataError("The rule 'strongest' needs a confidence for every signal; there are none.")
-        chosen = []
-        for k in range(len(self)):
-            rows = np.arange(self.offsets[k], self.offsets[k + 1])
-            if rule == "strongest" and self.confidence is not None:
-                rows = np.sort(rows[np.argsort(-np.nan_to_num(self.confidence[rows]), kind="stable")[:r]])
-            chosen.append(rows[:r])
-        return self._select(chosen)
-
-    def _select(self, rows: list[IntArray]) -> Signals:
-        flat = np.concatenate([np.zeros(0, np.int64), *rows]).astype(np.int64)
-        offsets = np.concatenate([[0], np.cumsum([len(part) for part in rows])]).astype(np.int64)
-        confidence = None if self.confidence is None else self.confidence[flat]
-        labels = None if self.labels is None else self.labels[flat]
-        return replace(self, arrivals=self.arrivals[flat], offsets=offsets, confidence=confidence, labels=labels)
+        step = np.repeat(np.arange(len(self)), self.counts)
+        rows = np.arange(len(step))
+        if rule == "strongest" and self.confidence is not None:
+            rows = np.lexsort((-np.nan_to_num(self.confidence), step))
+        rows = np.sort(rows[np.arange(len(step)) - self.offsets[step] < r])
+        confidence = None if self.confidence is None else self.confidence[rows]
+        labels = None if self.labels is None else self.labels[rows]
+        offsets = np.searchsorted(step[rows], np.arange(len(self) + 1)).astype(np.int64)
+        return replace(self, arrivals=self.arrivals[rows], offsets=offsets, confidence=confidence, labels=labels)
 
     def fill_gaps(self, period: float | None = None) -> Signals:
         """Add steps at which the receiver was off, so that a track has a position for every cycle."""
         period = self.period if period is None else period
         if not period > 0:
             raise SettingError(f"The period is {period:g}; it must be above 0.")
-        at, listened, rows = [], [], []
-        for k, time in enumerate(self.times):
-            missing = round((time - self.times[k - 1]) / period) - 1 if k else 0
-            for m in range(missing):
-                at.append(self.times[k - 1] + (m + 1) * period)
-                listened.append(False)
-                rows.append(np.zeros(0, np.int64))
-            at.append(time)
-            listened.append(self.was_listening(k))
-            rows.append(np.arange(self.offsets[k], self.offsets[k + 1]))
-        return replace(self._select(rows), times=np.array(at), listened=np.array(listened))
+        missing = np.maximum(np.rint(np.diff(self.times) / period).astype(np.int64) - 1, 0)
+        place = np.arange(len(self)) + np.append(0, np.cumsum(missing))
+        every = np.arange(place[-1] + 1)
+        before = np.searchsorted(place, every, side="right") - 1
+        listened, counts = np.zeros(len(every), dtype=bool), np.zeros(len(every), dtype=np.int64)
+        listened[place] = True if self.listened is None else self.listened
+        counts[place] = self.counts
+        times, offsets = self.times[before] + (every - place[before]) * period, np.append(0, np.cumsum(counts))
+        return replace(self, times=times, offsets=offsets, listened=listened)
 
 
-def check_rule(rule: str) -> str:
-    """The rule's registered spelling."""
-    if canonical(rule) not in KEEP_RULES:
-        raise unknown_name("rule for keeping signals", rule, KEEP_RULES)
-    return canonical(rule)
+def known_name(kind: str, name: str, known: Collection[str]) -> str:
+    """The registered spelling of a name."""
+    if canonical(name) not in known:
+        raise unknown_name(kind, name, known)
+    return canonical(name)
 
 
 def label_codes(labels: Sequence[Any] | NDArray[Any], sources: Sources) -> IntArray:

@@ -12,11 +12,10 @@ from numpy.typing import ArrayLike
 
 from luce.checks import generator
 from luce.errors import SettingError
-from luce.registry import canonical, unknown_name
 from luce.track.geometry import WGS84
+from luce.track.likelihood import EXACT, StepModel
 from luce.track.reception import Reception
-from luce.track.signals import CLUTTER, Signals, Sources
-from luce.track.steps import EXACT, StepModel
+from luce.track.signals import CLUTTER, Signals, Sources, known_name
 from luce.types import FloatArray, IntArray
 
 _SILENCE = Signals(np.zeros(1), np.zeros(0), np.zeros(2, dtype=np.int64))
@@ -98,16 +97,17 @@ def _walk(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
     return np.where(folded > 1, 2 - folded, folded)
 
 
-_PATHS: dict[str, Callable[[int, float, np.random.Generator], FloatArray]] = {
-    "straight": _straight,
-    "spiral": _spiral,
-    "walk": _walk,
-}
+def _ocean(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
+    """Eastwards at the pace of 26 degrees a year."""
+    return drift_path([-57.0, -105.0], [-59.0, -105.0 + 26.0 * min(steps / 365, 1)], steps, step_sd, rng)
+
+
+_PATHS = {"straight": _straight, "spiral": _spiral, "walk": _walk, "ocean": _ocean}
 
 
 def path_names() -> list[str]:
     """Names of the simulated paths."""
-    return sorted([*_PATHS, "ocean"])
+    return sorted(_PATHS)
 
 
 def simulate(
@@ -132,26 +132,26 @@ def simulate(
     >>> world.truth.shape, int(world.signals.counts.max())
     ((5, 2), 4)
     """
-    name = canonical(path)
-    if name not in path_names():
-        raise unknown_name("path", path, path_names())
+    name = known_name("path", path, path_names())
     for what, value in (("steps", steps), ("sources", sources), ("r", r)):
         if value < 1:
             raise SettingError(f"{what} is {value}; it must be at least 1.")
-    rng = generator(random_state)
-    if name == "ocean":
-        return _ocean(steps, r, sigma or 5.0, detection, clutter_rate, step_sd or 8000.0, rng)
+    rng, ocean = generator(random_state), name == "ocean"
+    usual: tuple[Any, ...] = (5.0, earshot(), 8000.0) if ocean else (0.02, 0.7, 0.02)
+    given = (sigma, detection, step_sd)
+    sd, heard, noise = (known if value is None else value for value, known in zip(given, usual, strict=True))
     settings: dict[str, Any] = {
-        "sigma": 0.02 if sigma is None else sigma,
-        "speed": 1.0,
-        "detection": 0.7 if detection is None else detection,
+        "sigma": sd,
+        "speed": 1500.0 if ocean else 1.0,
+        "detection": heard,
         "clutter_rate": clutter_rate,
-        "window": (0.0, 1.5),
+        "window": (3600.0, 9600.0) if ocean else (0.0, 1.5),
         "r": r,
     }
-    places = Sources(rng.random((sources, 2)))
-    line = _PATHS[name](steps, 0.02 if step_sd is None else step_sd, rng)
-    signals = draw_signals(line[1:], places, Reception(**settings), rng)
+    places = ocean_sources() if ocean else Sources(rng.random((sources, 2)))
+    line = _PATHS[name](steps, noise, rng)
+    times = np.arange(1, steps + 1) + (14610.0 if ocean else 0.0)  # days from 2010-01-01 on
+    signals = draw_signals(line[1:], places, Reception(**settings), rng, times=times, dated=ocean)
     return World(signals, places, line[1:], line[0], settings)
 
 
@@ -188,22 +188,3 @@ def drift_path(start: ArrayLike, end: ArrayLike, steps: int, step_sd: float, rng
         noise = step_sd * math.sqrt((left - 1) / left) * rng.standard_normal((1, 2))
         path.append(geometry.move(path[-1], pull + noise))
     return np.concatenate(path)
-
-
-def _ocean(
-    steps: int, r: int, sigma: float, detection: float | None, rate: float, step_sd: float, rng: np.random.Generator
-) -> World:
-    sources = ocean_sources()
-    line = drift_path([-57.0, -105.0], [-59.0, -105.0 + 26.0 * min(steps / 365, 1)], steps, step_sd, rng)
-    settings: dict[str, Any] = {
-        "sigma": sigma,
-        "speed": 1500.0,
-        "detection": earshot() if detection is None else detection,
-        "clutter_rate": rate,
-        "window": (3600.0, 9600.0),
-        "r": r,
-    }
-    launch = 14610.0  # 2010-01-01
-    days = launch + np.arange(1, steps + 1)
-    signals = draw_signals(line[1:], sources, Reception(**settings), rng, times=days, dated=True)
-    return World(signals, sources, line[1:], line[0], settings)

@@ -2,8 +2,7 @@
 
 Every engine sees the same three tables ([Pareek] (5.66) and [Pareek] (5.67), missing and late merged): `w[i, j]`,
 source i made signal j; `u[i]`, source i made none of them; `c[j]`, signal j is clutter. `Step` holds what is common to
-all positions; `fill_tables` turns it and the distances of a block of positions (lanes, the last axis) into the tables,
-with one scale a signal, and `fill_log_tables` does so for one position in logarithms.
+all positions; `fill_tables` turns it and the distances of a block of positions (lanes, the last axis) into the tables.
 """
 
 from __future__ import annotations
@@ -103,7 +102,6 @@ class Step(NamedTuple):
     log_norm: FloatArray
     detection: FloatArray
     absent: FloatArray
-    log_absent: FloatArray
     times: FloatArray
     log_gain: FloatArray
     log_clutter: FloatArray
@@ -136,13 +134,13 @@ class Tables(NamedTuple):
 
 @part
 def new_tables(s: int, n: int, lanes: int) -> Tables:
-    """Room for s sources and n signals; a signal that no step fills is clutter of weight 1."""
+    """Room for s sources and n signals."""
     return Tables(
-        np.zeros((s, n, lanes)),
+        np.empty((s, n, lanes)),
         np.empty((s, lanes)),
-        np.ones((n, lanes)),
+        np.empty((n, lanes)),
         np.empty(lanes),
-        np.zeros((s, n), np.bool_),
+        np.empty((s, n), np.bool_),
         np.empty((s, lanes)),
         np.empty((s, lanes)),
         np.empty((s, lanes)),
@@ -153,23 +151,30 @@ def new_tables(s: int, n: int, lanes: int) -> Tables:
 
 
 @part(fastmath={"contract"})
-def fill_tables(step: Step, distances: FloatArray, first: int, tables: Tables) -> None:
-    """Tables of the positions from `first` on, columns scaled to a largest entry of 1 (`scale`: the log of all).
+def fill_tables(step: Step, distances: FloatArray, first: int, tables: Tables, log: bool) -> None:
+    """Tables of the positions from `first` on, as logarithms or with columns scaled to a largest entry of 1.
 
-    Every entry is at most 1, so a sum of matchings well above the smallest double has lost nothing to underflow. Lanes
-    beyond the last position repeat it. Blocks come in order: settings that do not depend on the range stay from the
-    first one.
+    `scale` is the logarithm of what all columns were divided by. Every entry is then at most 1, so a sum of matchings
+    well above the smallest double has lost nothing to underflow; where it is not, logarithms are needed. Lanes beyond
+    the last position repeat it. Blocks come in order: settings that do not depend on the range stay from the first one.
 
-    `active[i, j]` is False, and w zero, where in all lanes the pair weighs less than e^-42 of "j is clutter and i was
-    not heard": every matching with the pair then has one without it that is heavier by more than a double can tell.
+    `active[i, j]` is False, and the weight zero, where in all lanes the pair weighs less than e^-42 of "j is clutter
+    and i was not heard": every matching with the pair then has one without it that is heavier by more than a double
+    can tell.
     """
-    if first == 0 or step.detection.shape[0] > 1:
+    if log or first == 0 or step.detection.shape[0] > 1:
         _gather_settings(step, first, tables)
     _fill_means(step, distances, first, tables)
     _find_active(step, tables)
-    _fill_unheard(step, tables)
-    _find_scale(step, tables)
-    _fill_heard(step, tables)
+    _fill_weights(step, tables)
+    if log:
+        _fill_log_unheard(step, tables)
+        tables.scale[:] = 0.0
+        for j in range(step.times.shape[0]):
+            tables.c[j] = step.log_clutter[j]
+    else:
+        _fill_unheard(step, tables)
+        _divide(step, tables)
 
 
 # Every one of these takes a whole block: a call for each source would spend as long on its many arguments as on work.
@@ -177,22 +182,17 @@ def fill_tables(step: Step, distances: FloatArray, first: int, tables: Tables) -
 
 @part
 def _gather_settings(step: Step, first: int, tables: Tables) -> None:
-    for i in range(tables.w.shape[0]):
-        _gather(step.inverse_sigma, i, first, tables.steepness[i])
-        tables.steepness[i] *= _SQRT_HALF
-        _gather(step.log_norm, i, first, tables.norm[i])
-        _gather(step.absent, i, first, tables.absent[i])
-        _gather(step.detection, i, first, tables.detection[i])
+    """Settings by source and lane; the last row, which may be the only one, is repeated."""
+    s, lanes = tables.u.shape
+    last = step.detection.shape[0] - 1
+    for i in range(s):
+        for a in range(lanes):
+            q = min(first + a, last)
+            tables.steepness[i, a] = step.inverse_sigma[q, i] * _SQRT_HALF
+            tables.norm[i, a], tables.absent[i, a] = step.log_norm[q, i], step.absent[q, i]
+            tables.detection[i, a] = step.detection[q, i]
         edge = tables.edge[i]
         edge[0], edge[1], edge[2] = tables.steepness[i].min(), tables.norm[i].max(), tables.absent[i].min()
-
-
-@part
-def _gather(rows: FloatArray, i: int, first: int, out: FloatArray) -> None:
-    """Column i of the rows from `first` on; the last row, which may be the only one, is repeated."""
-    last = rows.shape[0] - 1
-    for a in range(out.shape[0]):
-        out[a] = rows[min(first + a, last), i]
 
 
 @part(fastmath={"contract", "nnan", "nsz"})
@@ -225,6 +225,47 @@ def _find_active(step: Step, tables: Tables) -> None:
             tables.active[i, j] = step.log_gain[i, j] + norm - y * y > step.log_clutter[j] + floor
 
 
+@part(fastmath={"contract", "nsz"})
+def _fill_weights(step: Step, tables: Tables) -> None:
+    """Log-weights w, arrivals [Pareek] (5.2) in [Pareek] (5.66), and the largest one of every signal, left in c."""
+    w, c, mean, steepness, norm = tables.w, tables.c, tables.mean, tables.steepness, tables.norm
+    s, n, lanes = w.shape
+    for j in range(n):
+        # -1e300 where nothing explains a signal.
+        c[j] = max(step.log_clutter[j], -1e300)
+    for i in range(s):
+        for j in range(n):
+            if not tables.active[i, j]:
+                w[i, j] = -np.inf
+                continue
+            time, gain = step.times[j], step.log_gain[i, j]
+            for a in range(lanes):
+                y = (time - mean[i, a]) * steepness[i, a]
+                value = gain + norm[i, a] - y * y
+                w[i, j, a] = value
+                c[j, a] = value if value > c[j, a] else c[j, a]
+
+
+@part(fastmath={"contract"})
+def _divide(step: Step, tables: Tables) -> None:
+    """Weights w and c, [Pareek] (5.67), from their logarithms, over the largest one of each signal."""
+    w, c, scale = tables.w, tables.c, tables.scale
+    s, n, lanes = w.shape
+    for i in range(s):
+        for j in range(n):
+            if not tables.active[i, j]:
+                w[i, j] = 0.0
+                continue
+            for a in range(lanes):
+                w[i, j, a] = fast_exp(w[i, j, a] - c[j, a])
+    scale[:] = 0.0
+    for j in range(n):
+        clutter = step.log_clutter[j]
+        for a in range(lanes):
+            scale[a] += c[j, a]
+            c[j, a] = fast_exp(clutter - c[j, a])
+
+
 @part(fastmath={"contract"})
 def _fill_unheard(step: Step, tables: Tables) -> None:
     """Fill u, the cases M and L of [Pareek] (5.66): absent, late or too early.
@@ -244,65 +285,16 @@ def _fill_unheard(step: Step, tables: Tables) -> None:
                 u[i, a] += detection[i, a] * half_erfc((mean[i, a] - step.early) * steepness[i, a])
 
 
-@part(fastmath={"contract", "nnan", "nsz"})
-def _find_scale(step: Step, tables: Tables) -> None:
-    """The largest log-weight of every signal, left in c, and their sum; -1e300 where nothing explains a signal."""
-    c, scale, mean, steepness, norm = tables.c, tables.scale, tables.mean, tables.steepness, tables.norm
-    s, lanes = mean.shape
-    n = step.times.shape[0]
-    for j in range(n):
-        c[j] = max(step.log_clutter[j], -1e300)
-    for i in range(s):
-        for j in range(n):
-            if tables.active[i, j]:
-                time, gain = step.times[j], step.log_gain[i, j]
-                for a in range(lanes):
-                    y = (time - mean[i, a]) * steepness[i, a]
-                    value = gain + norm[i, a] - y * y
-                    c[j, a] = value if value > c[j, a] else c[j, a]
-    scale[:] = 0.0
-    for j in range(n):
-        for a in range(lanes):
-            scale[a] += c[j, a]
-
-
 @part(fastmath={"contract"})
-def _fill_heard(step: Step, tables: Tables) -> None:
-    """Fill w, arrivals [Pareek] (5.2) in [Pareek] (5.66), and c, [Pareek] (5.67), by the signal's largest weight."""
-    w, c, mean, steepness, norm = tables.w, tables.c, tables.mean, tables.steepness, tables.norm
-    s, lanes = mean.shape
-    n = step.times.shape[0]
+def _fill_log_unheard(step: Step, tables: Tables) -> None:
+    """The same as logarithms."""
+    s, lanes = tables.u.shape
     for i in range(s):
-        for j in range(n):
-            if not tables.active[i, j]:
-                w[i, j] = 0.0
-                continue
-            time, gain = step.times[j], step.log_gain[i, j]
-            for a in range(lanes):
-                y = (time - mean[i, a]) * steepness[i, a]
-                w[i, j, a] = fast_exp((gain + norm[i, a] - c[j, a]) - y * y)
-    for j in range(n):
-        clutter = step.log_clutter[j]
         for a in range(lanes):
-            c[j, a] = fast_exp(clutter - c[j, a])
-
-
-@part(fastmath={"contract"})
-def fill_log_tables(step: Step, distance: FloatArray, q: int, w: FloatArray, u: FloatArray, c: FloatArray) -> None:
-    """The tables of one position as logarithms, for where the linear ones underflow; q is its row of settings."""
-    s, n = w.shape
-    for j in range(n):
-        c[j] = step.log_clutter[j]
-    for i in range(s):
-        mean = step.offsets[i] + distance[i] * step.inverse_speed
-        inverse, detection = step.inverse_sigma[q, i], step.detection[q, i]
-        value = step.log_absent[q, i]
-        if step.ranked and detection > 0:
-            log_detection = math.log(detection)
-            value = np.logaddexp(value, log_detection + log_upper_tail((step.tau - mean) * inverse))
-            if step.early > -np.inf:
-                value = np.logaddexp(value, log_detection + log_upper_tail((mean - step.early) * inverse))
-        u[i] = min(value, 0.0) if step.ranked else value
-        for j in range(n):
-            z = (step.times[j] - mean) * inverse
-            w[i, j] = step.log_gain[i, j] + step.log_norm[q, i] - 0.5 * z * z
+            value, detection = math.log(tables.absent[i, a]), tables.detection[i, a]
+            if step.ranked and detection > 0:
+                mean, inverse = tables.mean[i, a], tables.steepness[i, a] / _SQRT_HALF
+                value = np.logaddexp(value, math.log(detection) + log_upper_tail((step.tau - mean) * inverse))
+                if step.early > -np.inf:
+                    value = np.logaddexp(value, math.log(detection) + log_upper_tail((mean - step.early) * inverse))
+            tables.u[i, a] = min(value, 0.0) if step.ranked else value

@@ -10,9 +10,9 @@ import numpy as np
 
 from luce.track.filter import Filter, State, TrackingProblem
 from luce.track.geometry import Geometry
+from luce.track.likelihood import BETHE, EXACT, StepModel, engine_for
 from luce.track.signals import Signals
 from luce.track.simulated_worlds import draw_arrivals
-from luce.track.steps import BETHE, EXACT, StepModel, engine_for
 from luce.types import FloatArray, IntArray
 
 _VALLEY = 0.1
