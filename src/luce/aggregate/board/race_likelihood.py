@@ -89,46 +89,45 @@ class RaceLikelihood(Likelihood):
     def _laid(self) -> Layout:
         return self.layout or prepare(self.races)
 
-    def _at(self, x: FloatArray) -> _Stages:
+    def _at(self, x: FloatArray, *, bent: bool = True) -> _Stages:
         n, (_, starts, queries), laid = len(self.races.names), self._laid.tiers, self._laid
         scores = x[:n][laid.item]
         scores = scores + laid.covariates @ x[n:] if len(x) > n else scores
         phi, rest, z = np.empty(len(scores)), np.empty(len(starts) - 1), np.empty(laid.cuts[-1])
         _leads(scores, starts, queries, phi, rest, z)
         values, slopes = np.empty(len(laid.cuts) - 1), np.empty(len(z))
-        blocks = np.empty(int((np.diff(laid.cuts) ** 2).sum()))
+        blocks = np.empty(int((np.diff(laid.cuts) ** 2).sum()) if bent else 0)
         (dead_heats if self.integrated else _pmop_heats)(z, laid.cuts, values, slopes, blocks)
         by_race, by_row = np.zeros(len(self.races.count)), np.empty(len(scores))
         _pulls(phi, rest, values, slopes, starts, queries, by_race, by_row)
         return _Stages(phi, rest, slopes, blocks, by_race, by_row)
 
-    def _hessian(self, at: _Stages) -> tuple[FloatArray, FloatArray]:
-        """The weighted Hessian of all races, and of every row the weighted second derivative in its own score."""
+    def _hessian(self, at: _Stages) -> FloatArray:
+        """The weighted Hessian of all races."""
         p, n = self.n_parameters, len(self.races.names)
-        result, bends = np.zeros((p, p)), np.empty(len(at.phi))
-        arrays = *self._laid.tiers[1:], self._laid.item, self._laid.covariates
-        _curves(at.phi, at.rest, at.slopes, at.blocks, *arrays, n, self.races.count, result, bends)
-        return result + result.T, bends
+        result, arrays = np.zeros((p, p)), (*self._laid.tiers[1:], self._laid.item, self._laid.covariates)
+        _curves(at.phi, at.rest, at.slopes, at.blocks, *arrays, n, self.races.count, result)
+        return result + result.T
 
     def __call__(self, x: FloatArray) -> Point:
         """Value, gradient and Hessian of what is minimised."""
         at, weight, laid = self._at(x), self.races.count, self._laid
         by_row = at.gradients * weight[laid.race]
         gradient = np.concatenate([add_up(laid.item, by_row, len(self.races.names)), by_row @ laid.covariates])
-        return Point(float(at.values @ weight), gradient, self._hessian(at)[0])
+        return Point(float(at.values @ weight), gradient, self._hessian(at))
 
-    @cached_property
-    def _equal(self) -> _Stages:
-        """The point where all are equal, which is the same whoever has which row."""
-        return self._at(np.zeros(self.n_parameters))
+    def pulls(self, x: FloatArray, item: IntArray) -> FloatArray:
+        """The weighted gradient by row, with other competitors in the rows."""
+        at = replace(self, layout=self._laid._replace(item=item))._at(x, bent=False)
+        return at.gradients * self.races.count[self._laid.race]
 
     def by_row(self, x: FloatArray, item: IntArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
         """With other competitors in the rows: the value, gradients and second derivatives by row, and the Hessian."""
-        like = replace(self, layout=self._laid._replace(item=item))
-        at = like._at(x) if x.any() else self._equal
-        hessian, bends = like._hessian(at)
-        weight = self.races.count
-        return float(at.values @ weight), at.gradients * weight[self._laid.race], bends, hessian
+        at = replace(self, layout=self._laid._replace(item=item))._at(x)
+        (_, starts, queries), weight, n = self._laid.tiers, self.races.count, len(self.races.names)
+        result, bends, room = np.zeros((n, n)), np.empty(len(item)), np.zeros((3, len(weight), n))
+        _dense_curves(at.phi, at.rest, at.slopes, at.blocks, starts, queries, item, weight, room, result, bends)
+        return float(at.values @ weight), at.gradients * weight[self._laid.race], bends, result + result.T
 
     def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """Sum of log-probabilities of all races; constants of PMOP included."""
@@ -208,7 +207,7 @@ def _pmop_heats(z, starts, values, slopes, blocks):  # type: ignore[no-untyped-d
         values[k] = min(whole, 0.0) - np.log1p(small)
         behind = small / (1.0 + small) if whole > 0.0 else 1.0 / (1.0 + small)
         bend = behind * (2.0 - behind) / total**2
-        for i in range(m):
+        for i in range(m if len(blocks) else 0):
             for j in range(m):
                 blocks[cell + i * m + j] = -bend * slopes[low + i] * slopes[low + j]
             blocks[cell + i * m + i] += behind * slopes[low + i] / total
@@ -236,11 +235,8 @@ def _pulls(phi, rest, values, slopes, starts, queries, by_race, by_row):  # type
 
 
 @kernel
-def _curves(phi, rest, slopes, blocks, starts, queries, item, covariates, n, weight, out, bends):  # type: ignore[no-untyped-def]
-    """Add half the Hessian of every race, in strengths and coefficients, times its weight; the caller adds the rest.
-
-    `bends` gets the weighted second derivative of every row in its own score.
-    """
+def _curves(phi, rest, slopes, blocks, starts, queries, item, covariates, n, weight, out):  # type: ignore[no-untyped-def]
+    """Add half the Hessian of every race, in strengths and coefficients, times its weight; the caller adds the rest."""
     longest = np.max(starts[queries[1:]] - starts[queries[:-1]])
     own, cell, lasts = np.empty((longest, longest)), 0, 0
     for q in range(len(queries) - 1):
@@ -259,7 +255,6 @@ def _curves(phi, rest, slopes, blocks, starts, queries, item, covariates, n, wei
                     line[j - low] = phi[i] * phi[j] * twice - inside
                     curve -= inside
                 line[i - low] = 0.5 * (line[i - low] + phi[i] * once)
-                bends[i] = 2.0 * weight[q] * line[i - low]
                 row = phi[i] * twice - curve * share
                 for j in range(last, high):
                     line[j - low] = row * phi[j]
@@ -270,6 +265,53 @@ def _curves(phi, rest, slopes, blocks, starts, queries, item, covariates, n, wei
             twice += (bend - pull) * share * share
         lasts += high - starts[queries[q + 1] - 1]
         _scatter(own, item[low:high], covariates[low:high], n, weight[q], out)
+
+
+@kernel
+def _dense_curves(phi, rest, slopes, blocks, starts, queries, item, weight, room, out, bends):  # type: ignore[no-untyped-def]
+    """The same where most compete in most races, without covariates: half the Hessian, in vector instructions.
+
+    Between two tiers a cell is the turn of the one before times phi of the one after, so that a row of the Hessian
+    takes a pass over the competitors for every race and nothing is scattered but the cells within tiers: a quarter of
+    the time with 337 models on 56 tasks. `bends` gets the weighted second derivative of every row in its own score.
+    """
+    stage, turn, share, cell, lasts = room[0], room[1], room[2], 0, 0
+    for q in range(len(queries) - 1):
+        once, twice = 0.0, 0.0
+        for k in range(queries[q], queries[q + 1]):
+            first, last = starts[k], starts[k + 1]
+            m, more = last - first, k + 1 < queries[q + 1]
+            part_of = 1.0 / rest[k] if more else 0.0
+            pull, bend = 0.0, 0.0
+            for i in range(first, last):
+                curve, line = 0.0, out[item[i]]
+                for j in range(first, last):
+                    inside = blocks[cell + (i - first) * m + j - first] if more else 0.0
+                    line[item[j]] += 0.5 * weight[q] * (phi[i] * phi[j] * twice - inside)
+                    curve -= inside
+                    if i == j:
+                        bends[i] = weight[q] * (phi[i] * (phi[i] * twice + once) - inside)
+                line[item[i]] += 0.5 * weight[q] * phi[i] * once
+                stage[q, item[i]], share[q, item[i]] = k + 1, phi[i]
+                turn[q, item[i]] = weight[q] * (phi[i] * twice - curve * part_of)
+                pull += slopes[i - lasts] if more else 0.0
+                bend += curve
+            cell += m * m if more else 0
+            once += pull * part_of
+            twice += (bend - pull) * part_of * part_of
+        lasts += starts[queries[q + 1]] - starts[queries[q + 1] - 1]
+    for i in range(len(out)):
+        for q in range(len(weight)):
+            if stage[q, i] > 0.0:
+                _between(out[i], i, stage[q], turn[q], share[q])
+
+
+@part
+def _between(line, i, stage, turn, share):  # type: ignore[no-untyped-def]
+    """Add the cells of i with the competitors before it in the list that are in other tiers; absent ones add 0."""
+    k, own, phi = stage[i], turn[i], share[i]
+    for j in range(i):
+        line[j] += (own * share[j] if stage[j] > k else 0.0) + (phi * turn[j] if stage[j] < k else 0.0)
 
 
 @part

@@ -8,10 +8,9 @@ from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy import linalg
 
 from luce.aggregate.board.likelihood import Penalised
-from luce.aggregate.board.newton import Point, constant_on, newton
+from luce.aggregate.board.newton import Point, constant_on, inverse, newton
 from luce.aggregate.board.race_likelihood import RaceLikelihood
 from luce.aggregate.board.races import Races
 from luce.aggregate.board.separation import Results, Separation, find_separation, linked
@@ -21,8 +20,8 @@ from luce.numerics.compiled import kernel
 from luce.numerics.segments import query_index, runs
 from luce.types import FloatArray, IntArray
 
-STEPS, LONGEST = 2, 2.0
-"""Newton steps from equality behind rank sets, and how far one may go."""
+LONGEST = 2.0
+"""How far a Newton step from equality, of which rank sets are made, may go."""
 RIDGE = 1e-3
 """Precision there, which keeps finite what no task bounds."""
 
@@ -76,22 +75,51 @@ class Method(ABC):
         result[self.races.race, item] = values
         return result
 
-    def settle(self, item: IntArray) -> FloatArray:
-        """A few Newton steps from equality."""
-        x, n = self.start(), self.models
-        for _ in range(STEPS):
-            at = self.terms(x, item)
-            matrix, pull = self.kept(at.hessian), at.gradients.sum(axis=0)
-            pull[:n] += RIDGE * x[:n]
-            step = linalg.solve(matrix, pull, assume_a="pos", overwrite_a=True, check_finite=False)
-            x = x - np.clip(step, -LONGEST, LONGEST)
-        return x
+    def gradients(self, x: FloatArray, item: IntArray) -> FloatArray:
+        """(tasks, parameters): those of `terms` alone."""
+        return self.terms(x, item).gradients
+
+    @cached_property
+    def _equal(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """At equality: gradients of the rows, gradients of other parameters, and the inverse Hessian, on average.
+
+        None of them depends on labels: the mean over all shuffles of the Hessian of a task with the mean d of its
+        diagonal is d (I - 11'/m) m / (m - 1) over its m models, as its rows sum to 0.
+        """
+        at, n, races = self.terms(self.start(), self.races.item), self.models, self.races
+        sizes = np.diff(races.offsets)
+        there = self.spread(np.ones(len(races.item)), races.item)
+        bend = at.bends[:, :n].sum(axis=1) / np.maximum(sizes - 1, 1)
+        matrix = at.hessian.copy()
+        matrix[:n, :n] = np.diag(bend @ there) - (there.T * (bend / sizes)) @ there
+        matrix[:n, n:] = matrix[n:, :n] = 0.0
+        rows = at.gradients[races.race, races.item]
+        return rows, at.gradients[:, n:].sum(axis=0), inverse(self.kept(matrix), self.wide_null)
+
+    @cached_property
+    def wide_null(self) -> FloatArray:
+        """With rows for the other parameters."""
+        return np.pad(self.null, ((0, len(self.start()) - self.models), (0, 0)))
+
+    def settle(self, item: IntArray) -> tuple[FloatArray, Terms, FloatArray]:
+        """Two steps from equality, with the mean Hessian and with that of the first point; with gradients there.
+
+        The second step's terms and curvature serve for the errors as well.
+        """
+        rows, others, curvature = self._equal
+        pull = np.append(np.bincount(item, rows, self.models), others)
+        x = self.start() - np.clip(curvature @ pull, -LONGEST, LONGEST)
+        at = self.terms(x, item)
+        curvature, pull = inverse(self.kept(at.hessian), self.wide_null), at.gradients.sum(axis=0)
+        pull[: self.models] += RIDGE * x[: self.models]
+        x = x - np.clip(curvature @ pull, -LONGEST, LONGEST)
+        return x, at._replace(gradients=self.gradients(x, item)), curvature
 
     def kept(self, hessian: FloatArray) -> FloatArray:
         """The Hessian with the ridge, and with a curvature along directions that no task sees."""
-        n, result = self.models, hessian.copy()
-        result[:n, :n] += np.max(np.diagonal(hessian)) * (self.null @ self.null.T)
-        result[np.arange(n), np.arange(n)] += RIDGE
+        scaled = np.max(np.diagonal(hessian)) * self.wide_null
+        result: FloatArray = hessian + scaled @ self.wide_null.T
+        result[np.arange(self.models), np.arange(self.models)] += RIDGE
         return result
 
 
@@ -104,6 +132,9 @@ class _Tied(Method):
     def terms(self, x: FloatArray, item: IntArray) -> Terms:
         value, pulls, bends, hessian = self._likelihood.by_row(x, item)
         return Terms(value, self.spread(pulls, item), self.spread(bends, item), hessian)
+
+    def gradients(self, x: FloatArray, item: IntArray) -> FloatArray:
+        return self.spread(self._likelihood.pulls(x, item), item)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,8 +222,14 @@ class _Means(Method):
         value = 0.5 * float(self.counts @ gap**2)
         return Terms(value, self.spread(self.counts * gap, item), bends, np.diag(bends.sum(axis=0)))
 
-    def settle(self, item: IntArray) -> FloatArray:
-        """The means."""
+    def settle(self, item: IntArray) -> tuple[FloatArray, Terms, FloatArray]:
+        """The means, with their terms and curvature."""
+        x = self.means(item)
+        at = self.terms(x, item)
+        return x, at, np.diag(1.0 / np.diagonal(self.kept(at.hessian)))
+
+    def means(self, item: IntArray) -> FloatArray:
+        """Of all models."""
         if self.fill:
             there, weights = self.spread(np.ones(len(item)), item).T, self.races.count
             filled = _filled(self.spread(self.values, item).T, there)
@@ -302,7 +339,7 @@ def z_score(table: ScoreTable, races: Races) -> Fit:
 def _mean_fit(races: Races, values: FloatArray, counts: FloatArray, *, fill: bool = False) -> Fit:
     n = len(races.names)
     method = _Means(races, np.zeros((n, 0)), values, counts, fill)
-    return Fit(method.settle(races.item), method, np.zeros(n, dtype=np.int64), np.zeros((n, n)))
+    return Fit(method.means(races.item), method, np.zeros(n, dtype=np.int64), np.zeros((n, n)))
 
 
 METHODS = {"plackett_luce": plackett_luce, "davidson": davidson, "borda": borda, "z_score": z_score}

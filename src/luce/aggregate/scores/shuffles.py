@@ -26,18 +26,11 @@ _MOST_BYTES = 1 << 28
 """Statistics of all shuffles that are kept; beyond, they are worked out again for every round."""
 
 
-def scatter_of(
-    method: Method, at: Terms, extra: FloatArray | float = 0.0
-) -> tuple[FloatArray, FloatArray, float, FloatArray]:
+def scatter_of(at: Terms, curvature: FloatArray, n: int) -> tuple[FloatArray, FloatArray, float, FloatArray]:
     r"""$S = \sum_t u_t u_t^\top$ with $u_t = C g_t / \sqrt{1 - h_t}$, h the leverage of a task by model (HC2).
 
-    With it the curvature C, what S is of C, and how many tasks tell something of each model.
+    With it the curvature C of the n models, what S is of C, and how many tasks tell something of each model.
     """
-    n = method.models
-    null = np.pad(method.null, ((0, len(at.hessian) - n), (0, 0)))
-    matrix = method.kept(at.hessian)
-    matrix[:n, :n] += extra
-    curvature = inverse(matrix, null)
     total = at.bends.sum(axis=0)
     leverage = np.minimum(at.bends / np.where(total > 0.0, total, 1.0), _MOST_LEVERAGE)
     pulls = ((at.gradients / np.sqrt(1.0 - leverage)) @ curvature)[:, :n]
@@ -53,8 +46,11 @@ def covariance_of(fit: Fit, mean: FloatArray) -> FloatArray:
 
     The strength of a model with one task makes the gradient of that task 0, and S alone would call it certain.
     """
-    at = fit.method.terms(fit.x, fit.method.races.item)
-    sandwich, curvature, ratio, tasks = scatter_of(fit.method, at, fit.prior)
+    method, n = fit.method, fit.method.models
+    at = method.terms(fit.x, method.races.item)
+    matrix = method.kept(at.hessian)
+    matrix[:n, :n] += fit.prior
+    sandwich, curvature, ratio, tasks = scatter_of(at, inverse(matrix, method.wide_null), n)
     lean = FEW_TASKS / (FEW_TASKS + tasks)
     own, curved = np.sqrt(1.0 - lean), np.sqrt(ratio * lean)
     covariance = own[:, None] * sandwich * own + curved[:, None] * curvature * curved
@@ -66,8 +62,8 @@ def statistics(method: Method, item: IntArray) -> NDArray[np.float32]:
 
     $v = (1 - \lambda) \mathrm{Var}_S + \lambda \rho \mathrm{Var}_C$ with $\lambda = 5 / (5 + \min(T_i, T_j))$.
     """
-    x = method.settle(item)
-    sandwich, curvature, ratio, tasks = scatter_of(method, method.terms(x, item))
+    x, at, curved = method.settle(item)
+    sandwich, curvature, ratio, tasks = scatter_of(at, curved, method.models)
     out = np.zeros((len(sandwich), len(sandwich)), dtype=np.float32)
     _studentise(x, sandwich, ratio * curvature, tasks, FEW_TASKS, out)
     return out
@@ -81,7 +77,7 @@ def _studentise(x, sandwich, curvature, tasks, few, out):  # type: ignore[no-unt
             robust = sandwich[i, i] + sandwich[j, j] - 2.0 * sandwich[i, j]
             curved = curvature[i, i] + curvature[j, j] - 2.0 * curvature[i, j]
             variance = (1.0 - lean) * robust + lean * curved
-            if variance > 0.0:
+            if variance > 1e-60:  # the quotient is then finite in float32
                 out[i, j] = (x[j] - x[i]) / np.sqrt(variance)
                 out[j, i] = -out[i, j]
 
@@ -100,14 +96,14 @@ def shuffled_sets(fit: Fit, level: float, shuffles: int, rng: np.random.Generato
     def all_of_them() -> Iterable[NDArray[np.float32]]:
         for low in range(0, shuffles, 16):
             chunks = [(k, k + 1) for k in range(low, min(low + 16, shuffles))]
-            yield from map_chunks(lambda _, chunk: shuffled(chunk[0]), chunks)
+            yield from map_chunks(lambda _, chunk: np.abs(shuffled(chunk[0])), chunks)
 
     drawn: list[NDArray[np.float32]] | None = list(all_of_them()) if 4 * n * n * shuffles <= _MOST_BYTES else None
 
     def rows(active: NDArray[np.bool_]) -> FloatArray:
-        result = np.empty((n, shuffles))
+        result, counts = np.empty((n, shuffles)), active.astype(np.float32)
         for k, t in enumerate(drawn or all_of_them()):
-            result[:, k] = np.where(active, np.abs(t), 0.0).max(axis=1)
+            result[:, k] = (counts * t).max(axis=1)
         return result
 
     t = statistics(method, races.item).astype(np.float64)
