@@ -358,5 +358,5 @@ def consensus(ballots: Ballots, rule: PositionRule = "borda", *, unranked: str =
         if given not in allowed:
             has = f"its options are {', '.join(allowed)}" if allowed else "it has no options"
             raise SettingError(f"The rule {name} has no option {given!r}; {has}.")
-    found = answer(ballots, unranked, **options)
+    found: Consensus = answer(ballots, unranked, **options)
     return replace(found, notes=(*found.notes, *alike(ballots.items)))

@@ -300,7 +300,8 @@ class _Influence(NamedTuple):
 
     def less(self, other: _Influence) -> _Influence:
         """The difference of two estimates."""
-        return _Influence(*(one - its for one, its in zip(self, other, strict=True)))
+        parts: Any = zip(self, other, strict=True)
+        return _Influence(*(one - its for one, its in parts))
 
 
 class _Problem:
