@@ -79,7 +79,7 @@ def test_grades_can_be_ignored(call, folder, tmp_path):
     [
         (["--ignore-grades"], "--ignore-grades goes with --clicks, --comparisons or --orders"),
         (["--comparisons", "x.csv", "--guard"], "--guard goes with --clicks"),
-        (["--model", "structrank", "--trainer-setting", "ball=2"], "takes radius"),
+        (["--model", "structrank", "--trainer-setting", "ball=2"], "it takes l2, early_stopping, radius"),
         (["--model", "structrank", "--trainer-setting", "radius=-1"], "radius is -1"),
         (["--model", "structrank", "--loss-setting", "topology=ring"], "it must be one of full"),
         (["--loss", "cdn", "--loss-setting", "w1=-1"], "at least 0"),
