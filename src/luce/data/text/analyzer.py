@@ -6,6 +6,8 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +64,7 @@ class Analysis:
         self._other: dict[str, _Numbers] = {"word": _Numbers(), "gram": _Numbers()}
         self._of_exact: list[int] = []
         self._of_run: list[list[int]] = []
+        self._rest: int | None = None
 
     def terms(self, view: str) -> list[str]:
         """The terms of a view, by number."""
@@ -77,7 +80,7 @@ class Analysis:
             return exact
         number = self._other["word"]
         new = list(self._exact)[len(self._of_exact) :]
-        self._of_exact += [number[stem(term)] for term in new]
+        self._of_exact += [number[stem(term) if len(term) <= _SHORT else stem.__wrapped__(term)] for term in new]
         return exact.mapped(np.array(self._of_exact, dtype=np.int32))
 
     def numbers(self, exact: Tokens) -> Tokens:
@@ -85,13 +88,30 @@ class Analysis:
         digit = np.array([term[0].isdigit() for term in self._exact], dtype=bool)
         return exact.kept(digit[exact.ids]) if len(digit) else exact
 
+    def close_grams(self) -> None:
+        """From now on all grams that are new have one number: those of documents that no query has."""
+        self._rest = self._other["gram"][""]
+
     def gram(self, texts: Sequence[str]) -> Tokens:
         """Three characters each."""
         found = _tokens(map(runs, texts), self._runs)
-        number = self._other["gram"]
-        new = list(self._runs)[len(self._of_run) :]
-        self._of_run += [[number[gram] for gram in grams(run)] for run in new]
+        number, rest = self._other["gram"], self._rest
+        added = list(self._runs)[len(self._of_run) :]
+        new = [_short_grams(run) if len(run) <= _SHORT else grams(run) for run in added]
+        if rest is None:
+            self._of_run += [[number[gram] for gram in each] for each in new]
+        else:
+            known = number.keys()
+            self._of_run += [
+                [rest] * len(each) if known.isdisjoint(each) else [number.get(gram, rest) for gram in each]
+                for each in new
+            ]
         return found.expanded(_flat(self._of_run))
+
+
+_SHORT = 32
+"""Longer words are seldom met again: to remember them would take memory that whoever sends texts decides on."""
+_short_grams = lru_cache(1 << 15)(grams)
 
 
 def _tokens(found: map[list[str]], number: _Numbers) -> Tokens:
@@ -100,7 +120,7 @@ def _tokens(found: map[list[str]], number: _Numbers) -> Tokens:
 
 def _flat(lists: list[list[int]]) -> Tokens:
     offsets = np.concatenate([[0], np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))]).astype(np.int64)
-    ids = np.fromiter((one for each in lists for one in each), np.int32, int(offsets[-1]))
+    ids = np.fromiter(chain.from_iterable(lists), np.int32, int(offsets[-1]))
     return Tokens(ids, offsets)
 
 

@@ -135,6 +135,8 @@ def compute(text: Text, query: Texts, columns: Mapping[str, Texts]) -> NDArray[n
     """All features of rows by a `Text` that is fitted, field by field, then those of the query."""
     reader, known, full = _Reader(text.language), text.frequencies_, text.features == "full"
     asked = reader.field(query.values)
+    if not full:  # no other feature looks at grams that no query has
+        reader.close_grams()
     fields = list(reader.fields(columns))
     terms = {view: reader.terms(view) for view in VIEWS}
     order = np.argsort(query.rows, kind="stable")  # a query's terms are laid out once for all of its rows

@@ -204,6 +204,8 @@ class Text(TransformerMixin, BaseEstimator):
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: settings, the version of the analyzer, and what is known of the corpus."""
         settings = {name: getattr(self, name) for name in _SETTINGS} | {"fields": list(self.fields)}
+        if self.query_features:  # as in files of before, which a luce of before can read
+            del settings["query_features"]
         known = {name: found.to_dict() for name, found in self.frequencies_.items()}
         return {"version": VERSION, **settings, "frequencies": known}
 
@@ -214,7 +216,7 @@ class Text(TransformerMixin, BaseEstimator):
             raise DataError("what it knows of texts is damaged")
         if record.get("version") != VERSION:
             raise DataError(f"its texts need version {record.get('version')!r} of the analyzer; update luce")
-        record = {"query_features": True, **record}  # files of before have none and mean both
+        record = {"query_features": True, **record}
         if set(record) != {"version", "frequencies", *_SETTINGS}:
             raise DataError("what it knows of texts is damaged")
         text = cls(**{name: record[name] for name in _SETTINGS})
