@@ -10,7 +10,7 @@ from benchmarks.board_coverage import categories
 from luce.aggregate import leaderboard, simulate_battles
 from luce.aggregate.board.battles import by_category
 from luce.aggregate.board.fitting_problem import Request, battle_problem
-from luce.aggregate.board.pooling import _Categories
+from luce.aggregate.board.pooling import _Categories, _Top
 
 TRUTH = np.linspace(1, -1, 4)
 
@@ -32,17 +32,18 @@ def test_a_top_is_that_of_all_parameters_at_once(tau: float) -> None:
     rows = [np.array([whole.names.index(name) for name in problem.names]) for problem in problems]
     null = np.full((4, 1), 0.5)
     model = _Categories(problems, rows, null, np.zeros((4, 4)), 1.0)
-    found = model.top(tau, [problem.likelihood.start() for problem in problems], np.zeros(4))
+    start = [problem.likelihood.start() for problem in problems]
+    found = model.top(tau, _Top(start, np.zeros(4), model.likelihoods(start)))
     assert found.converged
     cuts = np.cumsum([problem.likelihood.n_parameters for problem in problems])
 
     def minus_f(v: np.ndarray) -> float:
         *xs, mean = np.split(v, cuts)
-        return model.terms(xs, mean, tau**-2)[0]
+        return model.terms(xs, mean, model.likelihoods(xs), tau**-2)[0]
 
     def gradient(v: np.ndarray) -> np.ndarray:
         *xs, mean = np.split(v, cuts)
-        _, points = model.terms(xs, mean, tau**-2)
+        _, points = model.terms(xs, mean, model.likelihoods(xs), tau**-2)
         of_mean = np.zeros(4)
         for x, row in zip(xs, rows, strict=True):
             of_mean[row] -= (x[: len(row)] - mean[row]) / tau**2
@@ -63,7 +64,8 @@ def test_a_top_is_that_of_all_parameters_at_once(tau: float) -> None:
     assert found.log_m == pytest.approx(-minus_f(ours) - 0.5 * log_det - 13 * np.log(tau), abs=1e-4)
     unit = np.linalg.inv(hessian + fixed)
     low = 0
-    for high, row, covariance in zip(cuts, rows, found.covariances, strict=True):
+    for c, (high, row) in enumerate(zip(cuts, rows, strict=True)):
+        covariance = found.covariance(c, row)
         contrast = np.eye(high - low)[: len(row)] - np.append(np.full(len(row), 1 / len(row)), 0.0)
         expected = contrast @ unit[low:high, low:high] @ contrast.T
         np.testing.assert_allclose(contrast @ covariance @ contrast.T, expected, rtol=1e-3, atol=1e-5)

@@ -54,7 +54,7 @@ _STEP, _CENTRE = 0.55, 17
 _LATE = 50.0
 """z beyond which a racer has arrived: a(50) = 1e-20."""
 _FEW, _NEAR = 4, 30.0
-"""Tiers so small, with log-rates within these, go over their sets: a quarter of the time of the integral."""
+"""Tiers so small, with log-rates within these, go over their sets, in less than half the time of the integral."""
 _EARLY = -38.0
 """log z below which a(z) = 1 to the last bit."""
 _KEPT = 8192
@@ -336,7 +336,7 @@ def dead_heats(log_rates, starts, values, slopes, blocks):  # type: ignore[no-un
     sets = np.empty((1 << _FEW, 1 + _FEW + _FEW * _FEW))
     for k in range(len(values)):
         m = starts[k + 1] - starts[k]
-        if m == 1:  # most of them are alone: `_one` without slices, half the time of a board of scores
+        if m == 1:  # as most are: `_one` without slices
             z = log_rates[starts[k]]
             small = fast_exp(-abs(z))
             loses = (small if z > 0.0 else 1.0) / (1.0 + small)

@@ -56,14 +56,14 @@ def newton(
             return Solution(x, at, iteration, False)
         full = bool(np.max(np.abs(step), initial=0.0) < tolerance and lift == 0.0)
         if full:
-            return Solution(x + step, _after(at, step), iteration, True)
+            return Solution(x + step, after(at, step), iteration, True)
         x, at, moved = _descend(function, x, at, step)
         if not moved:
             return Solution(x, at, iteration, False)
     return Solution(x, at, max_iter, False)
 
 
-def _after(at: Point, step: FloatArray) -> Point:
+def after(at: Point, step: FloatArray) -> Point:
     """What the quadratic says of the end of a short step; the function itself would say the same."""
     pull = at.hessian @ step
     return Point(at.value + float(step @ (at.gradient + 0.5 * pull)), at.gradient + pull, at.hessian)
@@ -129,13 +129,21 @@ def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:
     except linalg.LinAlgError:
         values, vectors = np.linalg.eigh(matrix)
         curved = values > 1e-12 * np.max(np.abs(values))
-        full: FloatArray = (vectors[:, curved] / values[curved]) @ vectors[:, curved].T
-        return full
-    # A third of the work of a solution for every unit vector; only the upper half is filled.
-    half, _ = linalg.lapack.dpotri(factor, overwrite_c=True)
-    full = half + half.T
-    full[np.diag_indices(len(full))] *= 0.5
+        found: FloatArray = (vectors[:, curved] / values[curved]) @ vectors[:, curved].T
+        return found
+    full = inverse_of_factor(factor)
     full -= null @ (null.T @ full)
+    return full
+
+
+def inverse_of_factor(factor: FloatArray) -> FloatArray:
+    """The inverse of U' U, U upper triangular with zeros below, which is overwritten.
+
+    A third of the work of a solution for every unit vector.
+    """
+    half, _ = linalg.lapack.dpotri(factor, overwrite_c=True)
+    full: FloatArray = half + half.T  # only the upper half is filled
+    full[np.diag_indices(len(full))] *= 0.5
     return full
 
 

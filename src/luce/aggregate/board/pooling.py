@@ -16,7 +16,7 @@ from scipy import linalg
 from scipy.optimize import minimize_scalar
 
 from luce.aggregate.board.fitting_problem import FittingProblem
-from luce.aggregate.board.newton import Point
+from luce.aggregate.board.newton import Point, after, inverse_of_factor
 from luce.aggregate.board.posterior import centre, centre_covariance, mean_weights
 from luce.aggregate.board.separation import Separation, describe
 from luce.aggregate.board.solve import Estimate, Near, Prior, start_near
@@ -30,15 +30,29 @@ _FLATTEST = 0.15
 """Least curvature in the log of the spread that places its points."""
 
 
+_SHORT = 1e-4
+"""A Newton step below this is the last: what is left is about its square."""
+
+
 class _Top(NamedTuple):
-    """The greatest posterior at one spread: parameters by category, means, and log m(tau) with the covariances."""
+    """The greatest posterior at one spread: parameters by category, means, and log m(tau) with what errors take."""
 
     xs: list[FloatArray]
     mean: FloatArray
-    log_m: float
-    covariances: list[FloatArray]
-    steps: int
-    converged: bool
+    at: list[Point]
+    """The likelihoods there."""
+    ridge: float = 1.0
+    log_m: float = float("nan")
+    inverses: Sequence[FloatArray] = ()
+    of_means: FloatArray = np.empty((0, 0))
+    steps: int = 0
+    converged: bool = False
+
+    def covariance(self, c: int, rows: IntArray) -> FloatArray:
+        """Of one category."""
+        side = self.ridge * self.inverses[c][:, : len(rows)]
+        result: FloatArray = self.inverses[c] + side @ self.of_means[np.ix_(rows, rows)] @ side.T
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +71,17 @@ class _Categories:
     factor: float
     """How much of every log-likelihood counts."""
 
-    def terms(self, xs: Sequence[FloatArray], mean: FloatArray, ridge: float) -> tuple[float, list[Point]]:
+    def likelihoods(self, xs: Sequence[FloatArray]) -> list[Point]:
+        """Of the categories."""
+        return [problem.likelihood(x) for problem, x in zip(self.problems, xs, strict=True)]
+
+    def terms(
+        self, xs: Sequence[FloatArray], mean: FloatArray, found: Sequence[Point], ridge: float
+    ) -> tuple[float, list[Point]]:
         """Minus F, and what each category adds, with the prior in gradients and Hessians."""
         value, points = 0.5 * float(mean @ self.precision @ mean), []
-        for problem, rows, x in zip(self.problems, self.rows, xs, strict=True):
-            at, n = problem.likelihood(x), len(rows)
+        for at, rows, x in zip(found, self.rows, xs, strict=True):
+            n = len(rows)
             gap = x[:n] - mean[rows]
             gradient, hessian = self.factor * at.gradient, self.factor * at.hessian
             pull = np.concatenate([ridge * gap, _WEAK * x[n:]])
@@ -70,10 +90,11 @@ class _Categories:
             points.append(Point(self.factor * at.value + prior, gradient + pull, hessian))
         return value + sum(point.value for point in points), points
 
-    def top(self, spread: float, xs: list[FloatArray], mean: FloatArray) -> _Top:
+    def top(self, spread: float, start: _Top) -> _Top:
         """Newton with the categories eliminated: what is left is a system of the means."""
         ridge, steps, small = spread**-2, 0, False
-        value, points = self.terms(xs, mean, ridge)
+        xs, mean, found_at = start.xs, start.mean, start.at
+        value, points = self.terms(xs, mean, found_at, ridge)
         while not small and steps < 50:
             steps += 1
             inverses, schur = [], self.precision + ridge * self.null @ self.null.T
@@ -96,21 +117,19 @@ class _Categories:
                 moves.append(found @ pull)
             longest = max(float(np.max(np.abs(move))) for move in (step, *moves))
             fraction = min(1.0, 5.0 / max(longest, 1e-300))
-            small = longest < 1e-4
+            small = longest < _SHORT
             for _ in range(30 if not small else 1):
                 trial = [x + fraction * move for x, move in zip(xs, moves, strict=True)]
-                there, after = self.terms(trial, mean + fraction * step, ridge)
-                if there <= value + 1e-12 * abs(value):
+                # The likelihoods are most of the work; after a short step the quadratic says the same.
+                there = list(map(after, found_at, moves)) if small else self.likelihoods(trial)
+                total, following = self.terms(trial, mean + fraction * step, there, ridge)
+                if total <= value + 1e-12 * abs(value):
                     break
                 fraction *= 0.5
-            xs, mean, value, points = trial, mean + fraction * step, there, after
+            xs, mean, found_at, value, points = trial, mean + fraction * step, there, total, following
         cells = sum(len(rows) for rows in self.rows)
         log_m = -value + 0.5 * (log_det - size + (cells + self.null.shape[1]) * np.log(ridge))
-        covariances = []
-        for rows, found in zip(self.rows, inverses, strict=True):
-            side = ridge * found[:, : len(rows)]
-            covariances.append(found + side @ of_means[np.ix_(rows, rows)] @ side.T)
-        return _Top(xs, mean, float(log_m), covariances, steps, small)
+        return _Top(xs, mean, found_at, ridge, float(log_m), inverses, of_means, steps, small)
 
 
 def _inverse(matrix: FloatArray) -> tuple[FloatArray, float]:
@@ -118,12 +137,12 @@ def _inverse(matrix: FloatArray) -> tuple[FloatArray, float]:
     scale, lift = float(np.max(np.abs(np.diagonal(matrix)))), 0.0
     while True:
         try:
-            factor = linalg.cho_factor(matrix + lift * np.eye(len(matrix)), lower=True, check_finite=False)
+            factor = linalg.cholesky(matrix + lift * np.eye(len(matrix)) if lift else matrix, check_finite=False)
         except linalg.LinAlgError:
             lift = max(10.0 * lift, 1e-9 * scale)
             continue
-        found = linalg.cho_solve(factor, np.eye(len(matrix)), check_finite=False)
-        return found, 2.0 * float(np.sum(np.log(np.diagonal(factor[0]))))
+        size = 2.0 * float(np.sum(np.log(np.diagonal(factor))))
+        return inverse_of_factor(factor), size
 
 
 def pool(
@@ -151,20 +170,24 @@ def pool(
         precision=matrix,
         factor=found.factor,
     )
-    last = [start_near(problem, near) for problem in problems], found.x[:n].copy()
-    tops: dict[float, _Top] = {}
+    begin = [start_near(problem, near) for problem in problems]
+    first, tops = _Top(begin, found.x[:n].copy(), model.likelihoods(begin)), dict[float, _Top]()
 
     def height(u: float) -> float:
-        nonlocal last
-        top = tops[u] = model.top(float(np.exp(u)), *last)
-        last = top.xs, top.mean
-        return top.log_m + u if np.isfinite(top.log_m) else -1e300
+        """From the nearest spread that is known."""
+        if u not in tops:
+            start = tops[min(tops, key=lambda v: abs(v - u))] if tops else first
+            tops[u] = model.top(float(np.exp(u)), start)
+        return tops[u].log_m + u if np.isfinite(tops[u].log_m) else -1e300
 
     best = float(
-        minimize_scalar(lambda u: -height(u), bounds=(_LEAST, _MOST), method="bounded", options={"xatol": 0.02}).x
+        minimize_scalar(lambda u: -height(u), bounds=(_LEAST, _MOST), method="bounded", options={"xatol": 0.1}).x
     )
-    bend = (2.0 * height(best) - height(best - 0.1) - height(best + 0.1)) / 0.01
-    reach = 3.0 / np.sqrt(max(bend, _FLATTEST))
+    # A parabola through three points has the top and the curvature there.
+    left, middle, right = height(best - 0.1), height(best), height(best + 0.1)
+    bend = max((2.0 * middle - left - right) / 0.01, _FLATTEST)
+    best += float(np.clip((right - left) / (0.2 * bend), -0.1, 0.1))
+    reach = 3.0 / np.sqrt(bend)
     points = np.linspace(max(best - reach, _LEAST), min(best + reach, _MOST), 7)
     heights = np.array([height(float(u)) for u in points])
     share = np.exp(heights - heights.max())
@@ -182,7 +205,7 @@ def pool(
         at = problem.likelihood(share @ xs)
         weights = mean_weights(np.diagonal(at.hessian)[: len(problem.names)], problem.component)
         xs = centre(xs, weights, problem.component)
-        inside = np.tensordot(share, np.array([top.covariances[c] for top in kept]), 1)
+        inside = np.tensordot(share, np.array([top.covariance(c, model.rows[c]) for top in kept]), 1)
         gaps = xs - share @ xs
         estimates.append(
             Estimate(
