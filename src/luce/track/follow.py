@@ -60,7 +60,7 @@ def make_problem(
     step_sd = math.sqrt(float(np.max(np.diag(motion.moments(1.0, sources.positions.shape[1]).Q))))
     # An end that is known exactly would leave the last step no freedom at all.
     usual = {"start_time": first - signals.period, "end": None, "end_time": last, "end_sd": 0.01 * step_sd}
-    settings = usual | {name: value for name, value in settings.items() if value is not None}
+    settings = usual | {name: value for name, value in settings.items() if value is not None or name not in usual}
     settings |= {name: float(settings[name]) for name in ("start_time", "end_time")}
     if settings["start_time"] > first:
         raise DataError(f"The start, {settings['start_time']:g}, is later than the first signals, {first:g}.")
