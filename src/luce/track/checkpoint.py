@@ -23,19 +23,9 @@ def fingerprint(problem: TrackingProblem) -> str:
     """A digest of signals, sources and settings: a run is resumed with what it was begun with."""
     digest = hashlib.sha256()
     signals, sources = problem.signals, problem.sources
-    for array in (
-        signals.times,
-        signals.arrivals,
-        signals.offsets,
-        signals.confidence,
-        sources.positions,
-        sources.offsets,
-        sources.start,
-        sources.stop,
-        sources.drift,
-        problem.start,
-        problem.end,
-    ):
+    arrays = [getattr(signals, name) for name in ("times", "arrivals", "offsets", "confidence")]
+    arrays += [getattr(sources, name) for name in ("positions", "offsets", "start", "stop", "drift")]
+    for array in (*arrays, problem.start, problem.end):
         digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
     labels = [] if signals.labels is None else [str(label) for label in signals.labels]
     reception = problem.reception
@@ -43,10 +33,12 @@ def fingerprint(problem: TrackingProblem) -> str:
         labels,
         type(sources.geometry).__name__,
         *(_text(v) for v in (reception.sigma, reception.detection)),
-        *(reception.speed, reception.clutter_rate, reception.window, reception.r, reception.keep, reception.early),
-        reception.emission_sd,
+        *(
+            getattr(reception, name)
+            for name in ("speed", "clutter_rate", "window", "r", "keep", "early", "emission_sd")
+        ),
         repr(problem.dynamics),
-        *(problem.engine, problem.start_time, problem.start_sd, problem.end_time, problem.end_sd),
+        *(getattr(problem, name) for name in ("engine", "start_time", "start_sd", "end_time", "end_sd")),
         *(problem.particles, problem.threshold, problem.widen, problem.fix_labels),
     ]
     digest.update(json.dumps(settings, default=str).encode())

@@ -133,14 +133,16 @@ def write_signals(signals: Signals, path: str | Path, *, labels: bool = True) ->
     rows = np.where(heard, np.maximum(signals.counts, 1), 0)
     stamps = np.array(time_column(signals.times, signals.dated), dtype=object)
     full = np.repeat(signals.counts > 0, rows)
-    columns: dict[str, Any] = {"time": np.repeat(stamps, rows).tolist(), "arrival": np.full(rows.sum(), np.nan)}
-    columns["arrival"][full] = signals.arrivals
-    if signals.confidence is not None:
-        columns["confidence"] = np.full(rows.sum(), np.nan)
-        columns["confidence"][full] = signals.confidence
-    if labels and signals.labels is not None:
-        columns["label"] = np.full(rows.sum(), "", dtype=object)
-        columns["label"][full] = signals.labels
+    columns: dict[str, Any] = {"time": np.repeat(stamps, rows).tolist()}
+    marks = signals.labels if labels else None
+    for name, values, empty in (
+        ("arrival", signals.arrivals, np.nan),
+        ("confidence", signals.confidence, np.nan),
+        ("label", marks, ""),
+    ):
+        if values is not None:
+            columns[name] = np.full(rows.sum(), empty, dtype=values.dtype)
+            columns[name][full] = values
     write_rows(path, columns)
 
 

@@ -56,7 +56,9 @@ class Rival:
         Arrivals are blurred by the time that a signal needs for the sides of a cell, so that a target between the
         points is heard too.
         """
-        low, high = _box(sources.geometry, np.vstack([sources.positions, start[None, :]]))
+        origin = sources.positions[0]
+        offsets = sources.geometry.displacement(*np.broadcast_arrays(origin, np.vstack([sources.positions, start])))
+        low, high = offsets.min(axis=0), offsets.max(axis=0)
         extent = high - low
         # Sources on a line or at one place say nothing of how far off they are heard.
         reach = 1.0 if reception.window is None else reception.mean_speed * (reception.window[1] - reception.window[0])
@@ -66,7 +68,6 @@ class Rival:
         places = np.linspace(-0.6, 0.6, n)
         axes = tuple(c + e * places for c, e in zip(centre, extent, strict=True))
         offsets = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-        origin = sources.positions[0]
         points = sources.geometry.move(np.repeat(origin[None, :], len(offsets), axis=0), offsets)
         side = math.sqrt(float(np.sum((1.2 * extent / (n - 1)) ** 2)) / (12 * len(axes)))
         return cls(
@@ -103,11 +104,6 @@ class Rival:
         ]
         rows = np.ravel_multi_index(nearest, [len(axis) for axis in self.axes])
         return np.asarray(np.bincount(rows, weight, minlength=len(self.points)), dtype=np.float64)
-
-
-def _box(geometry: Geometry, positions: FloatArray) -> tuple[FloatArray, FloatArray]:
-    offsets = geometry.displacement(np.repeat(positions[:1], len(positions), axis=0), positions)
-    return offsets.min(axis=0), offsets.max(axis=0)
 
 
 def _blurred(sigma: OfRange, blur: float) -> OfRange:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,7 @@ from luce.track.reception import Reception
 from luce.track.result import Track
 from luce.track.signals import Receiver, Signals, Sources
 from luce.track.sound_speed import SpeedGrid
-from luce.track.trust import Mode, Trust, check_trust, find_modes, mean_and_covariance
+from luce.track.trust import Mode, check_trust, find_modes, moments_of
 from luce.types import FloatArray, IntArray, Progress
 
 
@@ -60,7 +60,7 @@ def make_problem(
     step_sd = math.sqrt(float(np.max(np.diag(motion.moments(1.0, sources.positions.shape[1]).Q))))
     # An end that is known exactly would leave the last step no freedom at all.
     usual = {"start_time": first - signals.period, "end": None, "end_time": last, "end_sd": 0.01 * step_sd}
-    settings = usual | {name: value for name, value in settings.items() if value is not None}
+    settings = usual | {name: value for name, value in settings.items() if value is not None or name not in usual}
     settings |= {name: float(settings[name]) for name in ("start_time", "end_time")}
     if settings["start_time"] > first:
         raise DataError(f"The start, {settings['start_time']:g}, is later than the first signals, {first:g}.")
@@ -156,83 +156,53 @@ def follow(
     rng = generator(random_state)
     path, resume = (None, False) if checkpoint is None else checkpoint_file(checkpoint, resume)
     run = load_checkpoint(path, problem, rng) if resume and path is not None else Filter(problem, rng)
-    state = run.run(_after_each_step(len(problem.signals), smooth, progress, path, checkpoint_every))
-    smoothed = _smooth(problem, state, trajectories, rng, progress) if smooth else None
-    trust = check_trust(problem, state, None if smoothed is None else smoothed.squares) if check else None
-    return _as_track(problem, state, smoothed, trust, remarks)
-
-
-def _after_each_step(
-    total: int, smooth: bool, progress: Progress | None, path: Path | None, every: int
-) -> Callable[[Filter], None]:
-    """What is done after a step of the filter: tell how far it is, and write it down now and then."""
+    total = len(problem.signals)
 
     def each(at: Filter) -> None:
         step = at.state.step
         if progress is not None:
             progress(step, total * (2 if smooth else 1), {"effective": at.state.effective[step - 1]})
-        if path is not None and (step % every == 0 or step == total):
+        if path is not None and (step % checkpoint_every == 0 or step == total):
             save_checkpoint(path, at)
 
-    return each
-
-
-def _as_track(
-    problem: TrackingProblem, state: State, smoothed: _Smoothed | None, trust: Trust | None, remarks: tuple[str, ...]
-) -> Track:
-    geometry, total = problem.sources.geometry, len(problem.signals)
-    filtered = [mean_and_covariance(geometry, x, np.exp(w)) for x, w in zip(state.x, state.log_weight, strict=True)]
-    positions, covariances = (np.array(part) for part in zip(*filtered, strict=True))
+    state = run.run(each)
+    clouds, labels, squares, drawn = list(zip(state.x, np.exp(state.log_weight), strict=True)), state.labels, None, None
+    filtered_positions, filtered_covariances = positions, covariances = moments_of(problem.sources.geometry, clouds)
+    if smooth:
+        drawn, labels, squares = _smooth(problem, state, trajectories, rng, progress)
+        clouds = [(draws, np.ones(trajectories)) for draws in drawn]
+        positions, covariances = moments_of(problem.sources.geometry, clouds)
+    trust = check_trust(problem, state, squares) if check else None
+    modes = [find_modes(problem.sources.geometry, x, weight) for x, weight in clouds]
     lost = np.array([is_lost(state, k) for k in range(total)])
-    best = _Smoothed(positions, covariances, state.labels, None, None) if smoothed is None else smoothed
-    clouds = (
-        zip(state.x, np.exp(state.log_weight), strict=True)
-        if best.drawn is None
-        else ((drawn, np.ones(len(drawn))) for drawn in best.drawn)
-    )
-    modes = [find_modes(geometry, x, weight) for x, weight in clouds]
+    remarks += _remarks(problem, lost, state, positions, modes) + (() if trust is None else trust.doubts)
     return Track(
         times=problem.signals.times,
-        positions=best.positions,
-        covariances=best.covariances,
-        filtered_positions=positions,
-        filtered_covariances=covariances,
-        label_posteriors=best.labels,
+        positions=positions,
+        covariances=covariances,
+        filtered_positions=filtered_positions,
+        filtered_covariances=filtered_covariances,
+        label_posteriors=labels,
         lost=lost,
         skipped=state.skipped > 0,
         effective_sample_size=state.effective,
         evidence=state.evidence,
-        trajectories=best.drawn,
+        trajectories=drawn,
         signals=problem.signals,
         sources=problem.sources,
         modes=modes,
         trust=trust,
-        remarks=remarks
-        + _remarks(problem, lost, state, best.positions, modes)
-        + (() if trust is None else trust.doubts),
+        remarks=remarks,
     )
-
-
-class _Smoothed(NamedTuple):
-    """Positions, covariances and label posteriors given all signals, and the backward draws they come from."""
-
-    positions: FloatArray
-    covariances: FloatArray
-    labels: list[FloatArray]
-    drawn: FloatArray | None
-    squares: FloatArray | None
-    """Mean squares of the whitened steps of the draws, a step each."""
 
 
 def _smooth(
     problem: TrackingProblem, state: State, n: int, rng: np.random.Generator, progress: Progress | None
-) -> _Smoothed:
-    """Backward draws, their means and covariances, and the labels they imply."""
-    total, d, geometry = len(problem.signals), problem.dimensions, problem.sources.geometry
-    drawn = np.empty((total, n, d))
+) -> tuple[FloatArray, list[FloatArray], FloatArray]:
+    """Backward draws, the labels they imply, and mean squares of their whitened steps."""
+    total, geometry = len(problem.signals), problem.sources.geometry
+    drawn, squares = np.empty((total, n, problem.dimensions)), np.empty(max(total - 1, 0))
     labels: list[FloatArray] = [np.zeros((0, 0))] * total
-    positions, covariances = np.empty((total, d)), np.empty((total, d, d))
-    squares = np.empty(max(total - 1, 0))
     chosen = draw_evenly(state.log_weight[-1], n, rng)
     for k in range(total - 1, -1, -1):
         if k < total - 1:
@@ -242,10 +212,9 @@ def _smooth(
             squares[k] = _mean_square(geometry, problem.move(k + 1, 1.0), state.x[k][chosen], state.v[k][chosen], after)
         drawn[k] = state.x[k][chosen]
         labels[k] = _smoothed_labels(problem, state, k, chosen)
-        positions[k], covariances[k] = mean_and_covariance(geometry, drawn[k], np.ones(n))
         if progress is not None:
             progress(2 * total - k, 2 * total, {})
-    return _Smoothed(positions, covariances, labels, drawn, squares)
+    return drawn, labels, squares
 
 
 def _mean_square(geometry: Geometry, move: Transition, x: FloatArray, v: FloatArray, after: FloatArray) -> float:

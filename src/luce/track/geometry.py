@@ -60,7 +60,7 @@ class Geometry:
 
     def distances(self, positions: FloatArray, points: FloatArray) -> FloatArray:
         """Distances, one row a position and one column a point."""
-        return cdist(positions, points)
+        return np.asarray(cdist(positions, points))
 
     def scale(self, positions: FloatArray) -> FloatArray:
         """Length of one unit of each coordinate at each position."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +47,11 @@ def plot_track(
         flat.also(track.sources.positions)
     figure = new_figure(7.5, float(np.clip(1.2 + 6.5 * flat.shape, 2.8, 7.5)))
     axes = figure.add_subplot()
-    _draw_sources(axes, flat, track.sources)
+    places = flat(track.sources.positions)
+    axes.scatter(places[:, 0], places[:, 1], marker="^", s=42, color="#333333", zorder=3, label="source")
+    for name, place in zip(track.sources.names, places, strict=True):
+        text = axes.annotate(name, place, xytext=(4, 4), textcoords="offset points", fontsize=7, color="#333333")
+        text.set_annotation_clip(True)
     if truth is not None:
         axes.plot(*flat(truth).T, color="black", lw=1.4, label="truth")
     for i, (name, path) in enumerate((others or {}).items()):
@@ -83,7 +86,7 @@ def plot_arrivals(
     figure = new_figure(8.0, 4.2)
     axes = figure.add_subplot()
     times = np.repeat(signals.times, signals.counts)
-    x: Any = _dates(times) if signals.dated else times
+    x: Any = np.round(times * 86400).astype("datetime64[s]") if signals.dated else times
     names: list[str] = []
     codes = np.full(len(times), -1)
     sure = np.ones(len(times))
@@ -158,14 +161,6 @@ def _ellipse(centre: FloatArray, covariance: FloatArray) -> Any:
     return patches.Ellipse(centre, width, height, angle=angle, fill=True, fc=_COLOURS[0], ec="none", alpha=0.18)
 
 
-def _draw_sources(axes: Axes, flat: _Flat, sources: Sources) -> None:
-    places = flat(sources.positions)
-    axes.scatter(places[:, 0], places[:, 1], marker="^", s=42, color="#333333", zorder=3, label="source")
-    for name, place in zip(sources.names, places, strict=True):
-        text = axes.annotate(name, place, xytext=(4, 4), textcoords="offset points", fontsize=7, color="#333333")
-        text.set_annotation_clip(True)
-
-
 def _name_axes(axes: Axes, geometry: Geometry, flat: _Flat) -> None:
     if flat.earth:
         ticker = import_module("matplotlib.ticker")
@@ -183,7 +178,3 @@ def _name_axes(axes: Axes, geometry: Geometry, flat: _Flat) -> None:
 
 def _degrees(value: float, positive: str, negative: str) -> str:
     return f"{abs(value):g}°{positive if value > 0 else negative if value < 0 else ''}"
-
-
-def _dates(days: FloatArray) -> Any:
-    return np.array([datetime.fromtimestamp(round(day * 86400), tz=UTC) for day in days], dtype=object)

@@ -70,17 +70,14 @@ class Sources:
             raise DataError(
                 f"Sources need {s} different names, none of them empty or 'clutter'; got {', '.join(map(repr, names))}."
             )
-        self._set("geometry", geometry)
-        self._set("positions", points)
-        self._set("names", names)
-        self._set("offsets", _column(offsets, s, 0.0, "Emission offsets"))
-        self._set("start", _column(start, s, -np.inf, "Start times of sources", infinite=True))
-        self._set("stop", _column(stop, s, np.inf, "Stop times of sources", infinite=True))
-        self._set("drift", _column(drift, s, 0.0, "Clock drifts of sources"))
+        columns = {
+            "offsets": _column(offsets, s, 0.0, "Emission offsets"),
+            "start": _column(start, s, -np.inf, "Start times of sources", infinite=True),
+            "stop": _column(stop, s, np.inf, "Stop times of sources", infinite=True),
+            "drift": _column(drift, s, 0.0, "Clock drifts of sources"),
+        }
+        vars(self).update(columns, positions=points, names=names, geometry=geometry)
         self._check_apart()
-
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
 
     def _check_apart(self) -> None:
         """Two sources at one place that send at one time cannot be told apart by anything."""
@@ -146,8 +143,7 @@ class Receiver:
 def _column(values: ArrayLike | None, s: int, default: float, what: str, *, infinite: bool = False) -> FloatArray:
     if values is None:
         return np.full(s, default)
-    array = np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), (s,)) if np.ndim(values) == 0 else values)
-    array = array.astype(np.float64)
+    array = np.array(np.full(s, values) if np.ndim(values) == 0 else values, dtype=np.float64)
     if array.shape != (s,):
         raise DataError(f"{what} must be one number a source, {s} in all; got shape {array.shape}.")
     if np.any(np.isnan(array)) or (not infinite and np.any(np.isinf(array))):
@@ -210,13 +206,10 @@ class Signals:
                 f"Give one list of arrivals a time; got {len(arrivals)} lists and times of shape {at.shape}."
             )
         sizes = [np.size(step) for step in arrivals]
-        flat = np.concatenate([np.zeros(0), *(np.asarray(step, dtype=np.float64).reshape(-1) for step in arrivals)])
-        step = np.repeat(np.arange(len(at)), sizes)
-        marks = None
-        if confidence is not None:
-            marks = np.concatenate([np.zeros(0), *(np.asarray(c, dtype=np.float64).reshape(-1) for c in confidence)])
+        marks = None if confidence is None else _joined(confidence)
         names = None if labels is None else [name or "" for step_labels in labels for name in step_labels]
-        return cls.from_rows(at[step], flat, confidence=marks, labels=names, steps=at, dated=dated)
+        rows = np.repeat(at, sizes)
+        return cls.from_rows(rows, _joined(arrivals), confidence=marks, labels=names, steps=at, dated=dated)
 
     @classmethod
     def from_rows(
@@ -341,6 +334,10 @@ def label_codes(labels: Sequence[Any] | NDArray[Any], sources: Sources) -> IntAr
             raise unknown_name("source", name, [*sources.names, "clutter"])
         codes[j] = known[name]
     return codes
+
+
+def _joined(lists: Sequence[ArrayLike]) -> FloatArray:
+    return np.concatenate([np.zeros(0), *(np.asarray(values, dtype=np.float64).reshape(-1) for values in lists)])
 
 
 def _vector(values: ArrayLike, what: str) -> FloatArray:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.data.table import Rows, Table
-from luce.data.text_files import reader
+from luce.data.text_files import as_parse_error, reader
 from luce.errors import DataError, ParseError, SettingError
 from luce.numerics.compiled import kernel, part
 from luce.track.geometry import WGS84, Geometry
@@ -233,10 +233,8 @@ def read_speed(path: str | Path) -> SpeedGrid:
     values = np.empty(shape)
     values[codes] = speed
     given: dict[str, Any] = {} if season is None else {"seasons": axes[0]}
-    try:
+    with as_parse_error(path):
         return SpeedGrid(axes[-2], axes[-1], values, earth=earth, **given)
-    except DataError as error:
-        raise ParseError(path, str(error)) from error
 
 
 def _season_column(path: str | Path, table: Rows) -> FloatArray | None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from luce.numerics.compiled import part
 from luce.numerics.fast_exp import fast_exp
+from luce.numerics.normal import log_cdf
 from luce.types import FloatArray
 
 _SQRT_HALF = math.sqrt(0.5)
@@ -56,29 +57,12 @@ def half_erfc(z):  # type: ignore[no-untyped-def]
     x = min(abs(z), 1e6)
     y = (x - _K) / (x + _K)
     y2, even, odd = y * y, _TAIL[20], _TAIL[19]
-    even, odd = even * y2 + _TAIL[18], odd * y2 + _TAIL[17]
-    even, odd = even * y2 + _TAIL[16], odd * y2 + _TAIL[15]
-    even, odd = even * y2 + _TAIL[14], odd * y2 + _TAIL[13]
-    even, odd = even * y2 + _TAIL[12], odd * y2 + _TAIL[11]
-    even, odd = even * y2 + _TAIL[10], odd * y2 + _TAIL[9]
-    even, odd = even * y2 + _TAIL[8], odd * y2 + _TAIL[7]
-    even, odd = even * y2 + _TAIL[6], odd * y2 + _TAIL[5]
-    even, odd = even * y2 + _TAIL[4], odd * y2 + _TAIL[3]
-    even, odd = even * y2 + _TAIL[2], odd * y2 + _TAIL[1]
-    p = even * y2 + _TAIL[0] + odd * y
+    for k in range(9, 0, -1):
+        even, odd = even * y2 + _TAIL[2 * k], odd * y2 + _TAIL[2 * k - 1]
+    even = even * y2 + _TAIL[0]
+    p = even + odd * y
     tail = 0.5 * p * fast_exp(-x * x) / (1.0 + 2.0 * x)
     return tail if z > 0.0 else 1.0 - tail
-
-
-@part(fastmath={"contract"})
-def log_upper_tail(z: float) -> float:
-    """Log P(Z > z), finite for every finite z."""
-    if z < 6:
-        return math.log(0.5 * math.erfc(z * _SQRT_HALF))
-    fraction = z
-    for level in range(60, 0, -1):
-        fraction = z + level / fraction
-    return -0.5 * z * z - HALF_LOG_TWO_PI - math.log(fraction)
 
 
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -294,7 +278,7 @@ def _fill_log_unheard(step: Step, tables: Tables) -> None:
             value, detection = math.log(tables.absent[i, a]), tables.detection[i, a]
             if step.ranked and detection > 0:
                 mean, inverse = tables.mean[i, a], tables.steepness[i, a] / _SQRT_HALF
-                value = np.logaddexp(value, math.log(detection) + log_upper_tail((step.tau - mean) * inverse))
+                value = np.logaddexp(value, math.log(detection) + log_cdf((mean - step.tau) * inverse))
                 if step.early > -np.inf:
-                    value = np.logaddexp(value, math.log(detection) + log_upper_tail((mean - step.early) * inverse))
+                    value = np.logaddexp(value, math.log(detection) + log_cdf((step.early - mean) * inverse))
             tables.u[i, a] = min(value, 0.0) if step.ranked else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -40,6 +41,12 @@ def mean_and_covariance(geometry: Geometry, x: FloatArray, weight: FloatArray) -
         centre = geometry.move(centre, (weight @ offsets)[None, :])
     offsets = geometry.displacement(np.repeat(centre, len(x), axis=0), x)
     return centre[0], (offsets * weight[:, None]).T @ offsets
+
+
+def moments_of(geometry: Geometry, clouds: Iterable[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    """The same of one cloud a step, positions and weights."""
+    found = [mean_and_covariance(geometry, x, weight) for x, weight in clouds]
+    return np.array([mean for mean, _ in found]), np.array([covariance for _, covariance in found])
 
 
 def find_modes(geometry: Geometry, x: FloatArray, weight: FloatArray) -> list[Mode]:
@@ -207,19 +214,13 @@ def fewer_clutter(problem: TrackingProblem, evidence: float) -> float | None:
 
 def _disagreement(problem: TrackingProblem, one: State, two: State) -> FloatArray:
     geometry = problem.sources.geometry
-    result = np.empty(len(problem.signals))
-    for k in range(len(result)):
-        means, covariances = [], []
-        for state in (one, two):
-            mean, covariance = mean_and_covariance(geometry, state.x[k], np.exp(state.log_weight[k]))
-            means.append(mean[None])
-            covariances.append(covariance)
-        gap = geometry.displacement(*means)[0]
-        total = covariances[0] + covariances[1]
-        # Two clouds of one point each have no covariance: any difference is one.
-        floor = 1e-12 * (gap @ gap) * np.eye(len(gap))
-        result[k] = gap @ np.linalg.solve(total + floor, gap) if np.any(gap) else 0.0
-    return result
+    (here, spread), (there, other) = (
+        moments_of(geometry, zip(state.x, np.exp(state.log_weight), strict=True)) for state in (one, two)
+    )
+    gap = geometry.displacement(here, there)
+    # Two clouds of one point each have no covariance: any difference is one.
+    floor = np.maximum(1e-12 * (gap**2).sum(axis=1), np.finfo(float).tiny)[:, None, None] * np.eye(gap.shape[1])
+    return np.asarray((gap * np.linalg.solve(spread + other + floor, gap[:, :, None])[:, :, 0]).sum(axis=1))
 
 
 def _surprise(problem: TrackingProblem, state: State) -> float | None:
