@@ -219,7 +219,7 @@ def _disagreement(problem: TrackingProblem, one: State, two: State) -> FloatArra
     )
     gap = geometry.displacement(here, there)
     # Two clouds of one point each have no covariance: any difference is one.
-    floor = np.maximum(1e-12 * (gap**2).sum(axis=1), np.finfo(float).tiny)[:, None, None] * np.eye(gap.shape[1])
+    floor = np.where(gap.any(axis=1), 1e-12 * (gap**2).sum(axis=1), 1.0)[:, None, None] * np.eye(gap.shape[1])
     return np.asarray((gap * np.linalg.solve(spread + other + floor, gap[:, :, None])[:, :, 0]).sum(axis=1))
 
 
