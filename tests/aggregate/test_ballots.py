@@ -89,6 +89,23 @@ def test_lines_round_trip(tmp_path):
     assert again.weights.tolist() == votes.weights.tolist()
 
 
+def test_tiers_of_lines_stand_in_braces_as_in_lists_of_documents(tmp_path):
+    path = tmp_path / "votes.txt"
+    path.write_text("12: A > {B, green tea} > {D}\nB > A = D\n")
+    votes = read_ballots(path)
+    assert votes.orders() == [[["A"], ["B", "green tea"], ["D"]], [["B"], ["A", "D"]]]
+    with pytest.raises(DataError, match="holds a mark"):
+        write_ballots(Ballots.from_orders([["{A", "B"]]), tmp_path / "again.txt")
+
+
+@pytest.mark.parametrize("tier", ["{B C}", "{B, C", "{}", "{B,}"])
+def test_a_tier_of_a_line_that_is_none_is_refused(tmp_path, tier):
+    path = tmp_path / "votes.txt"
+    path.write_text(f"A > {tier}\n")
+    with pytest.raises(ParseError, match=r"votes\.txt, line 1: .*'12: A > B = C > D'"):
+        read_ballots(path)
+
+
 @pytest.mark.parametrize(
     ("kind", "ties", "truncate"),
     [("soc", False, False), ("soi", False, True), ("toc", True, False), ("toi", True, True)],

@@ -195,6 +195,16 @@ def test_columns_that_give_too_much_away():
         assert luce.from_frame(pa.table(table), features=["leak"], **WORDS).feature_names == ("leak",)
 
 
+@pytest.mark.parametrize("name", ["relevance", "Label", "human_label", "judgments"])
+def test_a_feature_that_is_called_as_labels_are_is_named(name):
+    table = pa.table(TABLE | {name: [i % 7 % 3 for i in range(ROWS)]})
+    said = {column.name: column.why for column in luce.from_frame(table, **WORDS).schema.features}
+    assert "label=, --label" in said.pop(name)
+    assert not any(said.values())
+    asked = luce.from_frame(table, **WORDS, features=[*FEATURES, name])
+    assert not any(column.why for column in asked.schema.features)
+
+
 @pytest.mark.parametrize("kept", ["id", "grown"])
 def test_an_id_is_never_the_only_feature(kept):
     """Rising from row to row, or called an id: left out where nothing else is there, and named where there is more."""

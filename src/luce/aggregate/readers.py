@@ -206,7 +206,7 @@ def _read_lines(path: Path, lines: list[str]) -> Ballots:
             raise ParseError(path, f"the count is {word.strip()!r}; it must be a number above 0.", number)
         weight = _count(path, number, counted.group(1)) if counted else 1.0
         body = counted.group(2) if counted else text
-        tiers = [[name.strip() for name in tier.split("=")] for tier in body.split(">")]
+        tiers = [_tier(path, number, tier.strip()) for tier in body.split(">")]
         if any(not name for tier in tiers for name in tier):
             raise ParseError(path, f"an item without a name in {text!r}; write '12: A > B = C > D'.", number)
         if " < " in body:
@@ -225,6 +225,16 @@ def _read_lines(path: Path, lines: list[str]) -> Ballots:
                 number,
             )
     return rows.ballots(list(index), {})
+
+
+def _tier(path: Path, number: int, text: str) -> list[str]:
+    """The items of one tier: one, several with `=` between them, or several in braces with commas between them."""
+    if not text.startswith("{"):
+        return [name.strip() for name in text.split("=")]
+    names = [name.strip() for name in text.removeprefix("{").removesuffix("}").split(",")]
+    if not text.endswith("}") or (len(names) == 1 and len(names[0].split()) > 1):
+        raise ParseError(path, f"the tier {text!r} is not as in '12: A > B = C > D' or '12: A > {{B, C}} > D'.", number)
+    return names
 
 
 def _is_tidy(path: Path) -> bool:
@@ -279,9 +289,9 @@ def write_ballots(ballots: Ballots, path: str | Path) -> None:
     if kind in PREFLIB:
         lines = _preflib_lines(ballots, kind)
     else:
-        reserved = [name for name in ballots.items if any(mark in name for mark in ">=#\n")]
+        reserved = [name for name in ballots.items if any(mark in name for mark in ">=#\n") or name[0] == "{"]
         if reserved:
-            raise DataError(f"The name {reserved[0]!r} holds a mark of the format (> = #); write a PrefLib file.")
+            raise DataError(f"The name {reserved[0]!r} holds a mark of the format (> = # {{); write a PrefLib file.")
         lines = (f"{weight}: {tiers_text(tiers)}" for weight, tiers in _orders(ballots))
     with atomic_write(path, "w") as stream:
         stream.writelines(line + "\n" for line in lines)

@@ -31,6 +31,8 @@ _NUMBER_TEXT = re.compile(r"[-+]?[€$£]?\s?\d[\d.,'\s]*\s?[%€$£]?")
 DISGUISED = "numbers or dates written as text"
 _DIFFERENT = "a whole number that is different in every row"
 LIKE_ID = f"{_DIFFERENT}; an id?"
+_LABEL = re.compile(r"(.*[_ .-])?(label|grade|relevance|relevancy|rel|judge?ment|target)s?", re.IGNORECASE)
+LIKE_LABEL = "called as labels are; if it is one, name it by label=, --label, or leave it out by drop=, --drop"
 
 
 def type_name(type_: pa.DataType) -> str:
@@ -255,7 +257,7 @@ class _Learner:
         note = "one value in all rows" if len(names) == 1 else self._disguised(names)
         if not note and not self._asked and 2 * len(names) > rows >= FEW_ROWS and sum(map(_several, names)) > rows / 2:
             note = "mostly different texts of several words; text=, --text compares such with that of the query"
-        return replace(self.column, type="category", categories=tuple(names), why=note), codes
+        return replace(self.column, type="category", categories=tuple(names), why=note or self._called), codes
 
     def _disguised(self, names: Sequence[str]) -> str:
         """What is odd about names that are all numbers with marks that no number of a table has."""
@@ -280,7 +282,12 @@ class _Learner:
             if len(np.unique(together)) == rows:
                 rising = bool((np.diff(together) > 0).all())
                 return replace(column, why=LIKE_ID if rising or named_as_id(column.name) else _DIFFERENT)
-        return replace(column, why=_ROUNDED if self._rounded else "")
+        return replace(column, why=_ROUNDED if self._rounded else self._called)
+
+    @property
+    def _called(self) -> str:
+        """What the name of a feature that nobody asked for gives away."""
+        return LIKE_LABEL if self._automatic and _LABEL.fullmatch(self.column.name) else ""
 
 
 def _several(text: str) -> bool:
