@@ -6,14 +6,14 @@ from dataclasses import KW_ONLY
 
 import numpy as np
 
-from luce.losses.pair_sums import Here, PairwiseLoss, Sums, grades
+from luce.losses.pairs import Here, PairLoss, Sums, grades
 from luce.numerics.compiled import kernel, part
 from luce.numerics.sorting import sort_descending, sort_space
 from luce.spec import option
 from luce.types import FloatArray
 
 
-class RankSVM(PairwiseLoss):
+class RankSVM(PairLoss):
     r"""Sum over pairs $i$ better than $j$ of $\max(0, 1 - (f_i - f_j))$.
 
     Tied pairs are left out, or with `ties=True` add an epsilon-insensitive term, $\max(0, |f_i - f_j| - \epsilon)$:
@@ -166,7 +166,7 @@ def _band(documents, f, mean, weight, epsilon, slopes, bends):  # type: ignore[n
     return weight * total
 
 
-class RankRegress(PairwiseLoss):
+class RankRegress(PairLoss):
     r"""Sum over pairs $i$ better than $j$ of $(1 - (f_i - f_j))^2$; tied pairs are left out.
 
     A square over pairs is moments: $\sum_i w_i (u_i + f_j)^2 = S_2 + 2 f_j S_1 + f_j^2 S_0$ with $u_i = 1 - f_i$ and

@@ -17,7 +17,7 @@ from luce.errors import SettingError
 from luce.losses.base import Likelihood, Outputs, Target, check_scores, statements
 from luce.losses.chances import PairProbabilities, TopKChances, exact_top
 from luce.losses.one_one import OneOneLaw
-from luce.losses.pair_sums import Here, Sums
+from luce.losses.pairs import Here, Sums
 from luce.losses.pairwise import RankNet
 from luce.losses.plackett_luce import race_to_top
 from luce.losses.top_lists import (

@@ -133,7 +133,10 @@ class _Files(IndexDataCacheFile):
             stream.write(content.getvalue() + _digest(content.getvalue()))
 
     def _load_index(self) -> Any:
-        return super()._load_index() if self._is_whole(self._index_path) else {}  # type: ignore[no-untyped-call]
+        try:
+            return super()._load_index() if self._is_whole(self._index_path) else {}  # type: ignore[no-untyped-call]
+        except (ImportError, AttributeError):  # of an earlier luce, some of whose types stand elsewhere now
+            return {}
 
     def _load_data(self, name: str) -> Any:
         path = self._data_path(name)  # type: ignore[no-untyped-call]
