@@ -1,4 +1,4 @@
-"""The driver of losses that are sums over pairs of documents: which pairs, with what weight, and how they are summed."""
+"""The driver of losses that are sums over pairs of documents: which pairs, with what weight, and how to sum them."""
 
 from __future__ import annotations
 

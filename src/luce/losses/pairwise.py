@@ -61,7 +61,8 @@ class LinkedLoss(PairLoss):
 
     def pair_probability(self, difference: ArrayLike) -> FloatArray:
         """Probability that the first of two documents wins, given the difference of their scores."""
-        return np.exp(-self.terms(np.asarray(difference, dtype=np.float64), False)[0])
+        found: FloatArray = np.exp(-self.terms(np.asarray(difference, dtype=np.float64), False)[0])
+        return found
 
     def tie_probability(self, difference: ArrayLike) -> FloatArray:
         """Probability that two documents tie, given the difference of their scores."""
@@ -110,7 +111,7 @@ class TiedLoss(LinkedLoss):
         Only documents of these grades are tied; None for all.
     """
 
-    model: ClassVar[links.Link]
+    model = links.get("rao_kupper")
     """The tie parameter: its name, its scales and its bounds."""
 
     _: KW_ONLY
@@ -212,8 +213,6 @@ class RaoKupper(TiedLoss):
 
     name = "rao_kupper"
     costs = (1.1, 100.0, 5_000.0)
-
-    model = links.get("rao_kupper")
 
     theta: float | None = option(default=None, needs="ties")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
 from numbers import Real
@@ -12,10 +13,10 @@ from scipy.special import gammaln
 
 from luce.errors import SettingError
 from luce.losses.base import Outputs
-from luce.losses.partition import PartitionLikelihood, Races
+from luce.losses.stages import PartitionLikelihood, Races
 from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
-from luce.numerics.fast_exp import log_add
+from luce.numerics.fast_exp import fast_exp
 from luce.numerics.rows import accumulate_block, clear, end_of_block, most_rows, score_rows, weigh_queries
 from luce.spec import option
 from luce.types import FloatArray, IntArray
@@ -135,96 +136,56 @@ def stage_scratch(queries, first, last):  # type: ignore[no-untyped-def]
     most = 0
     for q in range(first, last):
         most = max(most, queries[q + 1] - queries[q])
-    return np.empty((3, most))
+    return np.empty((4, most))
 
 
 @part
 def one_query(scores, tiers, shift, weights, scratch, slopes):  # type: ignore[no-untyped-def]
-    """Value of one query with tiers `order[starts[k]:starts[k + 1]]`; fills grad and, unless empty, curvature.
+    r"""Value of one query with tiers `order[starts[k]:starts[k + 1]]`; fills grad and, unless empty, curvature.
 
     The terms are [PMOP] (9), their sum, with that of what is left carried along, [PMOP] (10), its gradient [PMOP] (11).
     Row r of the data is entry `r - shift` of scores, grad and curvature, so that a caller may hold a block only.
-    `weights` has one a tier, or none where all are 1.
+    `weights` has one a tier, or none where all are 1. Sums of $\phi$ are relative to the largest score of $X_k$, or of
+    $R_k$, so that scores may be as far apart as they like.
     """
-    (order, starts), low, high = tiers, np.inf, -np.inf
-    for j in range(starts[0], starts[-1]):
-        score = scores[order[j] - shift]
-        low, high = min(low, score), max(high, score)
-    if high - low < _LINEAR_RANGE:
-        return _one_query_linear(scores, tiers, shift, weights, high, scratch, slopes)
-    return _one_query_logarithmic(scores, tiers, shift, weights, scratch, slopes)
-
-
-# exp(-2 * 300) is far from underflow, so that sums of phi, of 1/phi and of their squares need no logarithms.
-_LINEAR_RANGE = 300.0
-
-
-@part
-def _one_query_linear(scores, tiers, shift, weights, high, scratch, slopes):  # type: ignore[no-untyped-def]
     (order, starts), (grad, curvature) = tiers, slopes
     stages = len(starts) - 1
-    tier, left = scratch[0], scratch[1]  # sums of phi over X_k, and over R_k by a backward sweep
-    running = 0.0
+    top, tier, highest, left = scratch[0], scratch[1], scratch[2], scratch[3]
+    running, high = 0.0, scores[order[starts[stages] - 1] - shift]
     for k in range(stages - 1, -1, -1):
-        total = 0.0
+        most, total = scores[order[starts[k]] - shift], 0.0
+        for j in range(starts[k] + 1, starts[k + 1]):
+            most = max(most, scores[order[j] - shift])
         for j in range(starts[k], starts[k + 1]):
-            phi = np.exp(scores[order[j] - shift] - high)
-            grad[order[j] - shift] = phi
-            total += phi
-        tier[k] = total
-        running += total
-        left[k] = running
-    # once: sum over the stages so far of their weight / sum_{R_k} phi; twice: the same with the sum squared
+            row = order[j] - shift
+            grad[row] = fast_exp(scores[row] - most)
+            total += grad[row]
+        top[k], tier[k] = most, total
+        if most > high:
+            running, high = running * fast_exp(high - most) + total, most
+        else:
+            running += total * fast_exp(most - high)
+        highest[k], left[k] = high, running
+    # once: sum over the stages so far of their weight / sum_{R_k} phi; twice: the same with the sum squared; in units
+    # of the largest phi that is left
     value, once, twice = 0.0, 0.0, 0.0
     for k in range(stages):
         weight = weights[k] if len(weights) else 1.0
-        value += weight * np.log(left[k] / tier[k])
+        if k > 0 and highest[k] < highest[k - 1]:
+            smaller = fast_exp(highest[k] - highest[k - 1])
+            once, twice = once * smaller, twice * smaller * smaller
+        value += weight * (highest[k] - top[k] + math.log(left[k] / tier[k]))
         once += weight / left[k]
-        twice += weight / left[k] ** 2
-        factor = once - weight / tier[k]
+        twice += weight / (left[k] * left[k])
+        own = fast_exp(top[k] - highest[k])
+        leads, share = own * once, own * own * twice
+        factor = leads - weight / tier[k]
         for j in range(starts[k], starts[k + 1]):
             row = order[j] - shift
             phi = grad[row]
             if len(curvature):
-                curvature[row] = max(phi * once - phi * phi * twice, 0.0)
+                curvature[row] = max(phi * leads - phi * phi * share, 0.0)
             grad[row] = phi * factor
-    return value
-
-
-@part
-def _one_query_logarithmic(scores, tiers, shift, weights, scratch, slopes):  # type: ignore[no-untyped-def]
-    (order, starts), (grad, curvature) = tiers, slopes
-    stages = len(starts) - 1
-    top, log_tier, log_left = scratch[0], scratch[1], scratch[2]  # largest score of X_k; logs of the sums of phi
-    running = -np.inf
-    for k in range(stages - 1, -1, -1):
-        top[k] = -np.inf
-        for j in range(starts[k], starts[k + 1]):
-            top[k] = max(top[k], scores[order[j] - shift])
-        total = 0.0
-        for j in range(starts[k], starts[k + 1]):
-            relative = np.exp(scores[order[j] - shift] - top[k])
-            grad[order[j] - shift] = relative
-            total += relative
-        log_tier[k] = top[k] + np.log(total)
-        running = log_add(running, log_tier[k])
-        log_left[k] = running
-    # log_once = log of the sum over the stages so far of weight / sum_{R_k} phi; log_twice with the sum squared.
-    value, log_once, log_twice = 0.0, -np.inf, -np.inf
-    for k in range(stages):
-        weight = weights[k] if len(weights) else 1.0
-        if weight > 0.0:
-            value += weight * (log_left[k] - log_tier[k])
-            log_once = log_add(log_once, np.log(weight) - log_left[k])
-            log_twice = log_add(log_twice, np.log(weight) - 2.0 * log_left[k])
-        leads, share = np.exp(top[k] + log_once), weight * np.exp(top[k] - log_tier[k])
-        twice = np.exp(2.0 * top[k] + log_twice)
-        for j in range(starts[k], starts[k + 1]):
-            row = order[j] - shift
-            relative = grad[row]
-            if len(curvature):
-                curvature[row] = max(relative * leads - relative * relative * twice, 0.0)
-            grad[row] = relative * (leads - share)
     return value
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from luce.checks import fits_in_memory
 from luce.losses.base import NOT_WANTED, Filled, Outputs, Target
-from luce.losses.partition import PartitionLikelihood, Races
+from luce.losses.stages import PartitionLikelihood, Races
 from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
 from luce.numerics.rows import clear

@@ -33,7 +33,7 @@ class Races(NamedTuple):
     weights: FloatArray
 
 
-class StagedLikelihood(Likelihood):
+class StageLoss(Likelihood):
     r"""A likelihood that goes stage by stage over the tiers of a query, and how its stages are weighed and cut.
 
     Parameters
@@ -81,7 +81,7 @@ class StagedLikelihood(Likelihood):
             )
 
 
-class PartitionLikelihood(StagedLikelihood):
+class PartitionLikelihood(StageLoss):
     r"""A likelihood over ordered partitions, $p(X_1, \dots, X_K) = \prod_k p_k(X_k \mid R_k)$.
 
     The chain of stages is [PMOP] (4), the choice of a tier among the non-empty subsets of what is left [PMOP] (5), the
