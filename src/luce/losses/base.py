@@ -340,8 +340,9 @@ class Risk:
         `loss` is the same loss with other parameters or draws.
         """
         loss = self.loss if loss is None else loss
-        slopes = np.zeros((chunk[1] - chunk[0], len(loss.parameters) if own else 0))
-        return loss.evaluate(self.prepared, scores, chunk, grad, curvature, slopes if own else NOT_WANTED), slopes
+        values, slopes = np.empty(n := chunk[1] - chunk[0]), np.zeros((n, len(loss.parameters) if own else 0))
+        loss.fill(self.prepared, scores, Outputs(chunk, values, grad, curvature, slopes if own else NOT_WANTED))
+        return values, slopes
 
     def each(
         self,

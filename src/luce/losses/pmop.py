@@ -69,10 +69,9 @@ class PMOP(PartitionLikelihood):
         plain = self.cut is None and self.tier_gain is None and self.stage_weights is None
         return _tiers_pass if plain and self.direction == "forward" else None
 
-    def _fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
+    def fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the sum over stages of g (1 - g), g the probability of a lead."""
-        grad = out.grad
-        rows = slice(*prepared.starts[prepared.races[list(out.chunk)]])
+        grad, rows = out.grad, slice(*prepared.offsets[list(out.chunk)])
         if self.direction == "backward":
             oriented = np.empty_like(scores)  # only the rows of this chunk are ever touched
             np.negative(scores[rows], out=oriented[rows])
@@ -120,14 +119,17 @@ def _model_sizes(n: int) -> FloatArray:
 
 @kernel
 def run_queries(scores, target, out):  # type: ignore[no-untyped-def]
-    """`one_query` for the queries from `out.first` on, as many as there are values to fill."""
-    last = out.first + len(out.values)
-    scratch, shift = stage_scratch(target.races, out.first, last), np.int64(0)
-    for q in range(out.first, last):
-        a, b = target.races[q], target.races[q + 1]
-        own = target.weights[a:b] if len(target.weights) else target.weights
-        tiers, slopes = (target.order, target.starts[a : b + 1]), (out.grad, out.curvature)
-        out.values[q - out.first] = one_query(scores, tiers, shift, own, scratch, slopes)
+    """The sum of `one_query` over the races of every query from `out.first` on, as many as there are values to fill."""
+    first, values, grad, curvature = out
+    ends = target.queries[first : first + len(values) + 1]
+    scratch, shift = stage_scratch(target.races, ends[0], ends[-1]), np.int64(0)
+    for i in range(len(values)):
+        values[i] = 0.0
+        for race in range(ends[i], ends[i + 1]):
+            a, b = target.races[race], target.races[race + 1]
+            own = target.weights[a:b] if len(target.weights) else target.weights
+            tiers = target.order, target.starts[a : b + 1]
+            values[i] += one_query(scores, tiers, shift, own, scratch, (grad, curvature))
 
 
 @part
@@ -212,22 +214,23 @@ def _tiers_pass(prepared, X, weights, offsets, query_weight, first, last, block_
 def _powered_queries(scores, powers, target, out):  # type: ignore[no-untyped-def]
     order, starts, weights, (first, values, grad, curvature) = target.order, target.starts, target.weights, out
     for i in range(len(values)):
-        begin, end = target.races[first + i], target.races[first + i + 1]
-        last = starts[end]
-        clear(order[starts[begin] : last], grad, curvature)
         values[i] = 0.0
-        for k in range(begin, end):
-            power, weight = powers[min(k - begin, len(powers) - 1)], weights[k] if len(weights) else 1.0
-            tier, left = order[starts[k] : starts[k + 1]], order[starts[k] : last]
-            log_tier, log_left = _log_sum(scores, power, tier), _log_sum(scores, power, left)
-            values[i] += weight * (log_left - log_tier)
-            for row in left:
-                leads = np.exp(power * scores[row] - log_left)
-                grad[row] += weight * power * leads
-                if len(curvature):
-                    curvature[row] += weight * power * power * leads * (1.0 - leads)
-            for row in tier:
-                grad[row] -= weight * power * np.exp(power * scores[row] - log_tier)
+        for race in range(target.queries[first + i], target.queries[first + i + 1]):
+            begin, end = target.races[race], target.races[race + 1]
+            last = starts[end]
+            clear(order[starts[begin] : last], grad, curvature)
+            for k in range(begin, end):
+                power, weight = powers[min(k - begin, len(powers) - 1)], weights[k] if len(weights) else 1.0
+                tier, left = order[starts[k] : starts[k + 1]], order[starts[k] : last]
+                log_tier, log_left = _log_sum(scores, power, tier), _log_sum(scores, power, left)
+                values[i] += weight * (log_left - log_tier)
+                for row in left:
+                    leads = np.exp(power * scores[row] - log_left)
+                    grad[row] += weight * power * leads
+                    if len(curvature):
+                        curvature[row] += weight * power * power * leads * (1.0 - leads)
+                for row in tier:
+                    grad[row] -= weight * power * np.exp(power * scores[row] - log_tier)
 
 
 @part
