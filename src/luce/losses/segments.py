@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from luce.losses.base import Loss, Outputs
-from luce.numerics.segments import log_sums
+from luce.numerics.segments import shares
 from luce.types import FloatArray, IntArray
 
 Costs = tuple[FloatArray, FloatArray, FloatArray]
@@ -45,8 +45,7 @@ class Run(NamedTuple):
 
     def softmax(self, utility: FloatArray) -> tuple[FloatArray, FloatArray]:
         """For every query the log of the sum of exponentials, and for every document its share in it."""
-        logs = log_sums(utility, self.firsts, self.sizes)
-        return logs, np.exp(utility - self.each(logs))
+        return shares(utility, self.firsts, self.sizes)
 
 
 class SegmentLoss(Loss):

@@ -55,14 +55,15 @@ class StageLoss(Likelihood):
     >>> class Breslow(StageLoss):
     ...     name = "breslow"
     ...     def stage(self, f, size):
-    ...         share = np.exp(f - np.logaddexp.reduce(f))
+    ...         log_share = f - np.logaddexp.reduce(f)
     ...         chosen = 1.0 * (np.arange(len(f)) < size)
-    ...         return -np.log(share[:size]).sum(), size * share - chosen, size * share * (1.0 - share)
+    ...         share = np.exp(log_share)
+    ...         return -log_share[:size].sum(), size * share - chosen, size * share * (1.0 - share)
     ...     def sample(self, scores, rng):
     ...         return np.argsort(np.argsort(scores + rng.gumbel(size=len(scores)))) + 1.0
-    >>> value, grad = Breslow().value_and_grad([0.3, 0.0, -0.5], [1, 1, 0])
-    >>> value - luce.losses.get("plackett_luce", ties="breslow").value_and_grad([0.3, 0.0, -0.5], [1, 1, 0])[0] < 1e-12
-    True
+    >>> ours, luces = Breslow(), luce.losses.get("plackett_luce", ties="breslow")
+    >>> [round(loss.value_and_grad([0.3, 0.0, -0.5], [1, 1, 0])[0], 6) for loss in (ours, luces)]
+    [1.867937, 1.867937]
     """
 
     _: KW_ONLY
