@@ -241,8 +241,8 @@ class _Coupled:
 
 
 @kernel
-def newton(s, offsets, weights, q, out):  # type: ignore[no-untyped-def]
-    """psi*, x and curvature of queries one by one; `weights` are A, B and C, at least two of them above 0.
+def newton(s, offsets, counted, weights, q, out):  # type: ignore[no-untyped-def]
+    """psi*, x and curvature of queries that count, one by one; `weights` are A, B and C, at least two of them above 0.
 
     A value is NaN where the method strays.
     """
@@ -253,25 +253,44 @@ def newton(s, offsets, weights, q, out):  # type: ignore[no-untyped-def]
     room = np.empty((5, longest))
     for i in range(len(values)):
         start, stop = offsets[i], offsets[i + 1]
+        if not counted[i]:
+            skip_query(i, start, stop, values, x, bends)
+            continue
         m = stop - start
         size, y = room[0, :m], room[1, :m]
+        here = s[start:stop]
         for j in range(m):
-            size[j] = abs(s[start + j]) if A == 0.0 else s[start + j]
+            size[j] = abs(here[j]) if A == 0.0 else here[j]
         own_q = np.log(m) + 2.0 if q == 0.0 else q
         nu, done = _solve(size, (A, B, C, own_q - 1.0), y, (room[2, :m], room[3, :m], room[4, :m]))
-        values[i] = _output(s[start:stop], y, weights, np.exp(nu), x[start:stop]) if done else np.nan
-        if done and len(bends):
+        values[i] = np.nan
+        if not done:
+            continue
+        own = x[start:stop]
+        for j in range(m):
+            own[j] = fast_exp(y[j]) if y[j] > _NOTHING else 0.0
+        values[i] = _output(here, weights, np.exp(nu), own)
+        if len(bends):
             _curvatures(y, weights, own_q, nu, bends[start:stop])
 
 
-@part(fastmath={"contract"})
-def _output(s, y, weights, level, x):  # type: ignore[no-untyped-def]
-    """psi* of one query, given y and the norm of x; fills x."""
+@part
+def skip_query(i, start, stop, values, x, bends):  # type: ignore[no-untyped-def]
+    """A query that says nothing."""
+    values[i] = 0.0
+    for row in range(start, stop):
+        x[row] = 0.0
+        if len(bends):
+            bends[row] = 0.0
+
+
+@part(reorder=True)
+def _output(s, weights, level, x):  # type: ignore[no-untyped-def]
+    """psi* of one query, given the sizes of x and their norm; x gets its signs."""
     A, B, value = weights[0], weights[1], 0.5 * weights[2] * level * level
     for j in range(len(x)):
-        size = fast_exp(y[j]) if y[j] > _NOTHING else 0.0
-        value += (A + 0.5 * B * size) * size
-        x[j] = size if A > 0.0 or s[j] > 0.0 else (-size if s[j] < 0.0 else 0.0)
+        value += (A + 0.5 * B * x[j]) * x[j]
+        x[j] = x[j] if A > 0.0 or s[j] > 0.0 else -x[j]
     return value
 
 

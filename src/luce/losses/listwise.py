@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from luce.data.clicks import Clicks
 from luce.errors import DataError
-from luce.losses.base import Target, as_labels
+from luce.losses.base import NOT_WANTED, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
 from luce.losses.segments import ConjugateLoss, Costs, Run, SegmentLoss
 from luce.spec import option
@@ -40,7 +40,7 @@ class ListNet(ConjugateLoss):
     def conjugate(self, s: FloatArray, run: Run, known: NormalisedGains) -> Costs:
         """The log of the sum of exponentials; curvature is q (1 - q)."""
         logs, q = run.softmax(s)
-        return logs, q, q * (1.0 - q)
+        return logs, q, q * (1.0 - q) if run.curved else NOT_WANTED
 
 
 class _Choices(NamedTuple):
@@ -106,8 +106,8 @@ class ClickChoice(ConjugateLoss):
         weight, said = run.sums(known.target[run.rows]), run.each(known.counted[run.queries])
         # In a query without a click, nothing need have been seen.
         logs, share = run.softmax(np.where(said, s + known.log_exposure[run.rows], 0.0))
-        by_row = run.each(weight)
-        return weight * logs, by_row * share, by_row * share * (1.0 - share)
+        pull = run.each(weight) * share
+        return weight * logs, pull, pull * (1.0 - share) if run.curved else NOT_WANTED
 
 
 class Cosine(GainRule, SegmentLoss):
@@ -157,6 +157,8 @@ class Cosine(GainRule, SegmentLoss):
         inside = np.sqrt(np.where(top > 0.0, run.sums(s * s), 1.0))
         cosine, norm = run.sums(target * s) / inside, inside * length
         slopes = run.each(cosine / inside) * s - target
+        values, kept = np.where(counted, 1.0 - cosine, 0.0), run.each(np.where(counted, 1.0 / norm, 0.0))
+        if not run.curved:
+            return values, kept * slopes, NOT_WANTED
         bound = np.sqrt(2.0 * run.sums(target * target)) / norm / norm
-        kept = run.each(np.where(counted, 1.0 / norm, 0.0))
-        return np.where(counted, 1.0 - cosine, 0.0), kept * slopes, run.each(np.where(counted, bound, 0.0))
+        return values, kept * slopes, run.each(np.where(counted, bound, 0.0))

@@ -16,7 +16,7 @@ import numpy as np
 
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Target, as_labels
-from luce.losses.conjugate import brackets, dictionary_of, newton
+from luce.losses.conjugate import brackets, dictionary_of, newton, skip_query
 from luce.losses.gains import GainRule, NormalisedGains
 from luce.losses.order_maps import map_of
 from luce.losses.segments import ConjugateLoss, Costs, Run
@@ -131,7 +131,7 @@ class NDCGCrossEntropy(NDCGLoss):
 
     def conjugate(self, s: FloatArray, run: Run, known: NormalisedGains) -> Costs:
         """With its tail."""
-        return of_entropy(s, run, self.beta)
+        return of_entropy(s, run, known, self.beta)
 
 
 class NDCGSquare(NDCGLoss):
@@ -146,7 +146,7 @@ class NDCGSquare(NDCGLoss):
 
     def conjugate(self, s: FloatArray, run: Run, known: NormalisedGains) -> Costs:
         """A quarter of the square."""
-        return of_square(s, run, 1.0)
+        return of_square(s, run, known, 1.0)
 
 
 class NDCGQNorm(NDCGLoss):
@@ -173,7 +173,7 @@ class NDCGQNorm(NDCGLoss):
 
     def conjugate(self, s: FloatArray, run: Run, known: NormalisedGains) -> Costs:
         """By the kernel."""
-        return of_q_norm(s, run, 0.0 if self.q is None else self.q, 1.0)
+        return of_q_norm(s, run, known, 0.0 if self.q is None else self.q, 1.0)
 
 
 def _entries(name: str, given: Any) -> tuple[Any, ...]:
@@ -266,15 +266,16 @@ class NDCGMix(NDCGLoss):
         q = 0.0 if self.q is None else self.q
         entropy, square, norm = self.alpha if self.standard else (1.0, 1.0, 1.0)
         if square == 0 and norm == 0:
-            return of_entropy(s, run, entropy * self.beta)
+            return of_entropy(s, run, known, entropy * self.beta)
         if entropy == 0 and norm == 0:
-            return of_square(s, run, square)
+            return of_square(s, run, known, square)
         if entropy == 0 and square == 0:
-            return of_q_norm(s, run, q, norm)
+            return of_q_norm(s, run, known, q, norm)
         offsets, values, x = run.offsets, np.full(len(run.sizes), np.nan), np.empty_like(s)
         bends = np.empty(len(s) if run.curved else 0)
         if self.standard:
-            newton(s, offsets, np.array([entropy * self.beta, 2 * square, 2 * norm]), q, (values, x, bends))
+            counted = known.counted[run.queries]
+            newton(s, offsets, counted, np.array([entropy * self.beta, 2 * square, 2 * norm]), q, (values, x, bends))
         left = np.flatnonzero(np.isnan(values))
         if not len(left):
             return values, x, bends
@@ -301,30 +302,36 @@ def _checked(alpha: Any, names: list[str]) -> FloatArray:
     return np.where(weights < _NEGLIGIBLE * weights.max(), 0.0, weights)
 
 
-def of_entropy(s: FloatArray, run: Run, beta: float) -> Costs:
+def of_entropy(s: FloatArray, run: Run, known: NormalisedGains, beta: float) -> Costs:
     """Psi* = beta sum exp(s / beta), with its tail."""
-    beyond, bend = np.maximum(s / beta - TAIL, 0.0), np.exp(np.minimum(s / beta, TAIL))
-    return run.sums(beta * bend * (1.0 + beyond * (1.0 + 0.5 * beyond))), bend * (1.0 + beyond), bend / beta
+    counted = run.each(known.counted[run.queries])
+    beyond, bend = np.maximum(s / beta - TAIL, 0.0), counted * np.exp(np.minimum(s / beta, TAIL))
+    values = run.sums(beta * bend * (1.0 + beyond * (1.0 + 0.5 * beyond)))
+    return values, bend * (1.0 + beyond), bend / beta if run.curved else NOT_WANTED
 
 
-def of_square(s: FloatArray, run: Run, weight: float) -> Costs:
+def of_square(s: FloatArray, run: Run, known: NormalisedGains, weight: float) -> Costs:
     """Psi* = ||s||^2 / (4 weight)."""
-    half = 0.5 / weight
-    return run.sums(0.5 * half * s * s), half * s, np.full_like(s, half)
+    half = run.each(0.5 / weight * known.counted[run.queries])
+    slopes = half * s
+    return run.sums(0.5 * slopes * s), slopes, half
 
 
-def of_q_norm(s: FloatArray, run: Run, q: float, weight: float) -> Costs:
-    """Psi* = ||s||_p^2 / (4 weight); q = 0 is log(m) + 2."""
+def of_q_norm(s: FloatArray, run: Run, known: NormalisedGains, q: float, weight: float) -> Costs:
+    """Psi* = ||s||_p^2 / (4 weight) of the queries that count; q = 0 is log(m) + 2."""
     values, x, bends = np.empty(len(run.sizes)), np.empty_like(s), np.empty(len(s) if run.curved else 0)
-    _q_norms(s, run.offsets, q, 0.5 / weight, (values, x, bends))
+    _q_norms(s, run.offsets, known.counted[run.queries], q, 0.5 / weight, (values, x, bends))
     return values, x, bends
 
 
 @kernel
-def _q_norms(s, offsets, q, half, out):  # type: ignore[no-untyped-def]
+def _q_norms(s, offsets, counted, q, half, out):  # type: ignore[no-untyped-def]
     values, x, bends = out
     for i in range(len(values)):
         start, stop = offsets[i], offsets[i + 1]
+        if not counted[i]:
+            skip_query(i, start, stop, values, x, bends)
+            continue
         norm_q = np.log(stop - start) + 2.0 if q == 0.0 else q
         p = norm_q / (norm_q - 1.0)
         norm = _q_norm(s, np.uint64(start), np.uint64(stop), p, half, x)

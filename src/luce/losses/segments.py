@@ -85,8 +85,8 @@ class SegmentLoss(Loss):
 class ConjugateLoss(SegmentLoss):
     r"""$\psi^*(s) - \langle r, s \rangle$, whose gradient is $\nabla\psi^*(s) - r$.
 
-    A loss of this kind gives `conjugate`: $\psi^*$, its gradient, and its curvature or a bound of it. What it prepares
-    has the targets r, one a document, as `target`, and whether a query counts as `counted`.
+    A loss of this kind gives `conjugate`: $\psi^*$, its gradient, and its curvature or a bound of it, all 0 for a query
+    that says nothing. What it prepares has the targets r, one a document, as `target`.
     """
 
     @abstractmethod
@@ -94,12 +94,7 @@ class ConjugateLoss(SegmentLoss):
         """As `costs`, without the targets."""
 
     def costs(self, s: FloatArray, run: Run, known: Any) -> Costs:
-        """Less the targets; 0 where a query does not count."""
-        target, counted = known.target[run.rows], known.counted[run.queries]
+        """Less the targets."""
+        target = known.target[run.rows]
         values, slopes, bends = self.conjugate(s, run, known)
-        values, slopes = values - run.sums(target * s), slopes - target
-        if not counted.all():
-            by_row = run.each(counted)
-            values, slopes = np.where(counted, values, 0.0), np.where(by_row, slopes, 0.0)
-            bends = np.where(by_row, bends, 0.0) if run.curved else bends
-        return values, slopes, bends
+        return values - run.sums(target * s), slopes - target, bends
