@@ -12,7 +12,6 @@ from scipy.optimize import minimize
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError
-from luce.losses.base import Outputs
 from luce.losses.conjugate import brackets
 from luce.losses.gains import DISCOUNTS, GainRule
 
@@ -92,10 +91,8 @@ def test_both_ways_to_the_root_agree(alpha, scale):
     scores[offsets[5] : offsets[5] + 20] = 0.0
     loss = luce.losses.get("ndcg_mix", alpha=alpha, empty="keep", offset=0.0)
     _, together, _ = loss.value_grad_curvature(scores, labels, offsets)
-    values, safe = np.empty(len(sizes)), np.empty_like(scores)
-    out = Outputs((0, len(sizes)), values, safe, np.empty(0), np.empty(0))
     prepared = loss.prepare(labels.astype(float), offsets)
-    brackets(loss.functions, loss.alpha, 0.0, scores, prepared, np.arange(len(sizes)), out)
+    safe = brackets(loss.functions, loss.alpha, 0.0, scores, offsets)[0] - prepared.target
     np.testing.assert_allclose(together, safe, rtol=1e-9, atol=1e-10 * max(1.0, scale))
     for a, b in itertools.pairwise(offsets):
         np.testing.assert_array_equal(together[a:b], loss.value_and_grad(scores[a:b], labels[a:b])[1])

@@ -101,3 +101,14 @@ def test_a_damaged_file_of_data_alone(tmp_path):
         files.save("key", ("compiled", 2))
         assert files.load("key") == ("compiled", 2)
     assert Path(data).exists()
+
+
+def test_a_cache_of_types_that_stood_elsewhere_is_compiled_anew(tmp_path, monkeypatch):
+    """As after an update of luce, where what it had compiled lies beside files whose names have changed."""
+    files = compiled._Files(str(tmp_path), "name", "stamp")
+    monkeypatch.setattr(compiled, "Moved", type("Moved", (), {"__module__": compiled.__name__}), raising=False)
+    files.save(compiled.Moved(), ("compiled", 1))
+    monkeypatch.delattr(compiled, "Moved")
+    assert files.load("key") is None
+    files.save("key", ("compiled", 2))
+    assert files.load("key") == ("compiled", 2)

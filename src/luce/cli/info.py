@@ -168,7 +168,7 @@ def _data(file: Path, options: dict[str, Any], report: Report) -> None:
 
 def _model(file: Path, report: Report) -> None:
     from luce.data.describe import column_facts
-    from luce.losses.pairwise import LinkedLoss
+    from luce.losses.pairwise import TiedLoss
     from luce.model_file import load_signed
     from luce.signing import fingerprint
     from luce.training.run import best_validation
@@ -194,7 +194,7 @@ def _model(file: Path, report: Report) -> None:
     }
     if "blend" in history:  # its members have rounds, which `tried` shows
         del facts["iterations"], facts["converged"], facts["best_validation"]
-    if isinstance(model.loss_, LinkedLoss) and len(model.loss_.parameters):
+    if isinstance(model.loss_, TiedLoss) and len(model.loss_.parameters):
         facts["learned_tie_parameter"] = model.loss_.tie_parameter
     lines = [f"{name.replace('_', ' '):<24} {value}" for name, value in facts.items()]
     if "cross_fit" in history:

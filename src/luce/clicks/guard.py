@@ -159,7 +159,7 @@ def explained(loss: ClickChoice, scores: FloatArray, clicks: Clicks, offsets: In
     gain = loss.evaluate(prepared, np.zeros(len(scores)), chunk, slopes) - loss.evaluate(
         prepared, np.ascontiguousarray(scores, dtype=np.float64), chunk, slopes
     )
-    weight = np.add.reduceat(prepared.chosen, offsets[:-1])
+    weight = np.add.reduceat(prepared.target, offsets[:-1])
     found: FloatArray = gain[weight > 0] / weight[weight > 0]
     return found
 

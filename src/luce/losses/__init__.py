@@ -1,4 +1,15 @@
-"""Losses by name. A loss sees scores, a target and query boundaries; never features."""
+"""Losses by name. A loss sees scores, a target and query boundaries; never features.
+
+Four drivers, a file each, know targets, weights, chunks and probabilities; a loss is a thin class beside its equation,
+which gives its driver one function:
+
+- `pairs`, sums over pairs of documents: what a pair costs. The smooth links are in `pairwise`, margins in `margins`.
+- `stages`, tier after tier from what is left: what a stage costs. Races are in `plackett_luce`, choices of whole tiers
+  in `pmop` and `pmop_general`, tops of lists, which are races too, in `topk`.
+- `segments`, functions of all scores of a query: what a run of queries costs, or a conjugate. They are in `listwise`,
+  `ndcg`, `retargeting`.
+- `cdn`, networks over the edges of an order graph: a function of two edges.
+"""
 
 from __future__ import annotations
 

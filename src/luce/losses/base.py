@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from luce.data.comparisons import Comparisons
 from luce.data.statements import Statements
 from luce.errors import DataError, SettingError
-from luce.losses.chances import PairProbabilities, TopKChances, pairs_of_draws
+from luce.losses.chances import PairProbabilities, pairs_of_draws
 from luce.numerics.segments import Chunk, check_offsets, chunk_queries, differing, map_chunks
 from luce.spec import Spec
 from luce.types import FloatArray, IntArray
@@ -128,33 +128,6 @@ class Loss(Spec, ABC, open_to_change=True):
     def likelihood(self) -> Loss:
         """What has the chances of outcomes: the loss itself, or, of a sum, the term that has them."""
         return self
-
-    knows_tiers: ClassVar[bool] = False
-    """True where `log_prob` and draws take fitted sizes of tiers."""
-
-    def as_likelihood(self) -> Likelihood:
-        """The loss itself, where it is a likelihood of rankings; else an error."""
-        raise SettingError(f"The loss {self.name!r} is not a likelihood of rankings; 'pmop' and 'plackett_luce' are.")
-
-    def pair_chances(
-        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
-    ) -> PairProbabilities:
-        """Chances of ties and preferences between the documents of one query, by `samples` draws where they are drawn.
-
-        `sizes` are fitted sizes of tiers, for likelihoods that know tiers.
-        """
-        return pairs_of_draws(self.as_likelihood().sample_many(scores, rng, samples, sizes))
-
-    def top_chances(self, scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> TopKChances:
-        """Chances of every document of one query to be among its first k."""
-        raise SettingError(
-            f"The loss {self.name!r} has no top-k probabilities; 'plackett_luce', 'topk_listmle', 'davidson' and the "
-            "'hom' losses have."
-        )
-
-    def of_length(self, k: int) -> Self:
-        """The same loss with a top of k documents, for losses that have a top."""
-        raise SettingError(f"k is the length of the top of a top-k loss, and {self.name!r} is none; leave it out.")
 
     @property
     def score_unit(self) -> float:
@@ -279,6 +252,8 @@ class Likelihood(Loss):
 
     outcome: ClassVar[str] = "partition"
     """What an outcome is: an ordered "partition", an "order" of all documents, or the "top" k of them in order."""
+    knows_tiers: ClassVar[bool] = False
+    """True where `log_prob` and draws take fitted sizes of tiers."""
     composite = False
     """True where -log p has a normaliser that depends on the scores and that the value leaves out."""
 
@@ -290,13 +265,18 @@ class Likelihood(Loss):
     def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
         """Draw the outcome of one query as a vector of labels, higher is better."""
 
-    def as_likelihood(self) -> Likelihood:
-        """Itself."""
-        return self
-
     def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int, sizes: Any = None) -> FloatArray:
         """Draw n outcomes of one query, a row of labels each; `sizes` for likelihoods that know tiers."""
         return np.array([self.sample(scores, rng) for _ in range(n)])
+
+    def pair_chances(
+        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
+    ) -> PairProbabilities:
+        """Chances of ties and preferences between the documents of one query, by draws where they are not known.
+
+        `sizes` are fitted sizes of tiers, for likelihoods that know tiers.
+        """
+        return pairs_of_draws(self.sample_many(scores, rng, samples, sizes))
 
 
 def check_scores(scores: Any) -> FloatArray:
@@ -360,8 +340,9 @@ class Risk:
         `loss` is the same loss with other parameters or draws.
         """
         loss = self.loss if loss is None else loss
-        slopes = np.zeros((chunk[1] - chunk[0], len(loss.parameters) if own else 0))
-        return loss.evaluate(self.prepared, scores, chunk, grad, curvature, slopes if own else NOT_WANTED), slopes
+        values, slopes = np.empty(n := chunk[1] - chunk[0]), np.zeros((n, len(loss.parameters) if own else 0))
+        loss.fill(self.prepared, scores, Outputs(chunk, values, grad, curvature, slopes if own else NOT_WANTED))
+        return values, slopes
 
     def each(
         self,

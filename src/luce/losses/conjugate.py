@@ -25,8 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import SettingError
-from luce.losses.base import Outputs
-from luce.losses.gains import NormalisedGains
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp, fast_log
 from luce.numerics.segments import query_index
@@ -122,27 +120,12 @@ def dictionary_of(given: Sequence[str | Function], beta: float) -> tuple[Psi, ..
 
 
 def brackets(
-    functions: Sequence[Psi],
-    alpha: FloatArray,
-    q: float,
-    scores: FloatArray,
-    prepared: NormalisedGains,
-    queries: IntArray,
-    out: Outputs,
-) -> None:
-    """Value, gradient and curvature of psi* - <r, s> of some queries, for any functions; q = 0 is log(m) + 2."""
-    sizes = np.diff(prepared.offsets)[queries]
-    local = np.concatenate([[0], np.cumsum(sizes)])
-    rows = np.repeat(prepared.offsets[queries] - local[:-1], sizes) + np.arange(local[-1])
-    s, target, counted = scores[rows], prepared.target[rows], prepared.counted[queries]
+    functions: Sequence[Psi], alpha: FloatArray, q: float, s: FloatArray, offsets: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """x, the diagonal of the Hessian of psi*, and psi* of every query, for any functions; q = 0 is log(m) + 2."""
     terms = [(a, psi) for a, psi in zip(alpha, functions, strict=True) if a > 0 and psi.name != _QNORM]
     weight = sum(2 * a for a, psi in zip(alpha, functions, strict=True) if psi.name == _QNORM)
-    x, bend, total = _Coupled(terms, float(weight), q, local).solve(s)
-    by_row = np.repeat(counted, sizes)
-    out.grad[rows] = np.where(by_row, x - target, 0.0)
-    if len(out.curvature):
-        out.curvature[rows] = np.where(by_row, bend, 0.0)
-    out.values[queries - out.chunk[0]] = np.where(counted, total - _sums(target * s, local), 0.0)
+    return _Coupled(terms, float(weight), q, offsets).solve(s)
 
 
 def _sums(array: FloatArray, offsets: IntArray) -> FloatArray:
@@ -258,55 +241,56 @@ class _Coupled:
 
 
 @kernel
-def newton(scores, gains, shift, weights, q, out):  # type: ignore[no-untyped-def]
-    """Of queries one by one; `weights` are A, B and C, at least two of them above 0. A value is NaN where it strays."""
-    (target, offsets, counted), (first, values, grad, curvature) = gains, out
+def newton(s, offsets, counted, weights, q, out):  # type: ignore[no-untyped-def]
+    """psi*, x and curvature of queries that count, one by one; `weights` are A, B and C, at least two of them above 0.
+
+    A value is NaN where the method strays.
+    """
+    values, x, bends = out
     A, B, C, longest = weights[0], weights[1], weights[2], np.int64(0)
     for i in range(len(values)):
-        longest = max(longest, offsets[first + i + 1] - offsets[first + i])
-    room = np.empty((6, longest))
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    room = np.empty((5, longest))
     for i in range(len(values)):
-        start, stop = offsets[first + i], offsets[first + i + 1]
-        if not counted[first + i]:
-            skip_query(i, start, stop, values, grad, curvature)
+        start, stop = offsets[i], offsets[i + 1]
+        if not counted[i]:
+            skip_query(i, start, stop, values, x, bends)
             continue
         m = stop - start
-        s, y, x = room[0, :m], room[1, :m], room[2, :m]
+        size, y = room[0, :m], room[1, :m]
+        here = s[start:stop]
         for j in range(m):
-            score = scores[start + j] + shift
-            s[j] = abs(score) if A == 0.0 else score
+            size[j] = abs(here[j]) if A == 0.0 else here[j]
         own_q = np.log(m) + 2.0 if q == 0.0 else q
-        nu, done = _solve(s, (A, B, C, own_q - 1.0), y, (room[3, :m], room[4, :m], room[5, :m]))
+        nu, done = _solve(size, (A, B, C, own_q - 1.0), y, (room[2, :m], room[3, :m], room[4, :m]))
         values[i] = np.nan
         if not done:
             continue
+        own = x[start:stop]
         for j in range(m):
-            x[j] = fast_exp(y[j]) if y[j] > _NOTHING else 0.0
-        own = slice(start, stop)
-        values[i] = _output(scores[own], target[own], shift, weights, np.exp(nu), x, grad[own])
-        if len(curvature):
-            _curvatures(y, weights, own_q, nu, curvature[own])
+            own[j] = fast_exp(y[j]) if y[j] > _NOTHING else 0.0
+        values[i] = _output(here, weights, np.exp(nu), own)
+        if len(bends):
+            _curvatures(y, weights, own_q, nu, bends[start:stop])
 
 
 @part
-def skip_query(i, start, stop, values, grad, curvature):  # type: ignore[no-untyped-def]
+def skip_query(i, start, stop, values, x, bends):  # type: ignore[no-untyped-def]
     """A query that says nothing."""
     values[i] = 0.0
     for row in range(start, stop):
-        grad[row] = 0.0
-        if len(curvature):
-            curvature[row] = 0.0
+        x[row] = 0.0
+        if len(bends):
+            bends[row] = 0.0
 
 
 @part(reorder=True)
-def _output(scores, target, shift, weights, level, x, grad):  # type: ignore[no-untyped-def]
-    """Value and gradient of one query, given its x and the norm of that."""
+def _output(s, weights, level, x):  # type: ignore[no-untyped-def]
+    """psi* of one query, given the sizes of x and their norm; x gets its signs."""
     A, B, value = weights[0], weights[1], 0.5 * weights[2] * level * level
     for j in range(len(x)):
-        s = scores[j] + shift
-        value += (A + 0.5 * B * x[j]) * x[j] - target[j] * s
-        sign = 1.0 if A > 0.0 or s > 0.0 else (-1.0 if s < 0.0 else 0.0)
-        grad[j] = sign * x[j] - target[j]
+        value += (A + 0.5 * B * x[j]) * x[j]
+        x[j] = x[j] if A > 0.0 or s[j] > 0.0 else -x[j]
     return value
 
 

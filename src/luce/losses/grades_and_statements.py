@@ -191,8 +191,8 @@ class GradesAndClicks(GradesAndComparisons):
                 f"The loss {self.loss.name!r} learns from grades, and there are none beside the clicks; take "
                 "'click_choice', or a loss over pairs on luce.clicks.pairs."
             )
-        scale = (len(offsets) - 1) / choices.chosen.sum()
-        return graded, choices._replace(chosen=choices.chosen * scale), offsets
+        scale = (len(offsets) - 1) / choices.target.sum()
+        return graded, choices._replace(target=choices.target * scale), offsets
 
 
 def with_clicks(

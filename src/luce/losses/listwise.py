@@ -5,22 +5,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from luce.data.clicks import Clicks
 from luce.errors import DataError
-from luce.losses.base import Loss, Outputs, Target, as_labels
+from luce.losses.base import NOT_WANTED, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
-from luce.numerics.segments import log_sums
+from luce.losses.segments import ConjugateLoss, Costs, Run, SegmentLoss
 from luce.spec import option
 from luce.types import FloatArray, IntArray
 
 
-class _TopOne(NamedTuple):
-    target: FloatArray
-    offsets: IntArray
-
-
-class ListNet(Loss):
+class ListNet(ConjugateLoss):
     r"""Cross entropy of two softmax distributions over the documents of a query.
 
     $$-\sum_i p_i \log q_i, \quad p = \operatorname{softmax}(y), \; q = \operatorname{softmax}(f)$$
@@ -34,31 +30,28 @@ class ListNet(Loss):
     name = "listnet"
     ordinal = False
 
-    def prepare(self, target: Target, offsets: IntArray) -> _TopOne:
+    def prepare(self, target: Target, offsets: IntArray) -> NormalisedGains:
         """The softmax of the labels of every query."""
-        labels = as_labels(self, target, offsets)
-        sizes = np.diff(offsets)
+        labels, sizes = as_labels(self, target, offsets), np.diff(offsets)
         weight = np.exp(labels - np.repeat(np.maximum.reduceat(labels, offsets[:-1]), sizes))
-        return _TopOne(weight / np.repeat(np.add.reduceat(weight, offsets[:-1]), sizes), offsets)
+        share = weight / np.repeat(np.add.reduceat(weight, offsets[:-1]), sizes)
+        return NormalisedGains(share, offsets, np.ones(len(sizes), dtype=bool))
 
-    def fill(self, prepared: _TopOne, scores: FloatArray, out: Outputs) -> None:
-        """One value a query; curvature is q (1 - q)."""
-        rows, firsts, sizes = out.spans(prepared.offsets)
-        log_q = scores[rows] - np.repeat(log_sums(scores[rows], firsts, sizes), sizes)
-        q = np.exp(log_q)
-        out.values[:] = -np.add.reduceat(prepared.target[rows] * log_q, firsts)
-        out.grad[rows] = q - prepared.target[rows]
-        if len(out.curvature):
-            out.curvature[rows] = q * (1.0 - q)
+    def conjugate(self, s: FloatArray, run: Run, known: NormalisedGains) -> Costs:
+        """The log of the sum of exponentials; curvature is q (1 - q)."""
+        logs, q = run.softmax(s)
+        return logs, q, q * (1.0 - q) if run.curved else NOT_WANTED
 
 
 class _Choices(NamedTuple):
-    chosen: FloatArray
+    target: FloatArray
+    """What was chosen, weighted."""
     log_exposure: FloatArray
     offsets: IntArray
+    counted: NDArray[np.bool_]
 
 
-class ClickChoice(Loss):
+class ClickChoice(ConjugateLoss):
     r"""Given a click in a query, which of its documents got it? A choice model with exposure as offset.
 
     $$-\sum_d h_d C_d f_d + \Big(\sum_d h_d C_d\Big) \log \sum_d h_d E_d e^{f_d}, \quad h_d = E_d^{-t}$$
@@ -98,28 +91,26 @@ class ClickChoice(Loss):
             clicks = as_labels(self, target, offsets)
             if np.any(clicks < 0):
                 raise DataError("click_choice takes grades as numbers of choices; they must be at least 0.")
-            return _Choices(clicks, np.zeros(len(clicks)), offsets)
+            return self._chosen(clicks, np.zeros(len(clicks)), offsets)
         seen = exposure > 0
         total = np.where(seen, exposure + self.prior, 1.0)
         log_exposure = np.where(seen, (1.0 - self.temper) * np.log(total), -np.inf)
-        return _Choices(clicks * total**-self.temper, log_exposure, offsets)
+        return self._chosen(clicks * total**-self.temper, log_exposure, offsets)
 
-    def fill(self, prepared: _Choices, scores: FloatArray, out: Outputs) -> None:
-        """One value a query; curvature is (sum h C) pi (1 - pi)."""
-        rows, firsts, sizes = out.spans(prepared.offsets)
-        chosen, utility = prepared.chosen[rows], scores[rows] + prepared.log_exposure[rows]
-        weight = np.add.reduceat(chosen, firsts)
-        said = weight > 0  # in a query without a click, nothing need have been seen
-        utility = np.where(np.repeat(said, sizes), utility, 0.0)
-        logs = log_sums(utility, firsts, sizes)
-        share, by_row = np.exp(utility - np.repeat(logs, sizes)), np.repeat(weight, sizes)
-        out.values[:] = weight * logs - np.add.reduceat(chosen * scores[rows], firsts)
-        out.grad[rows] = by_row * share - chosen
-        if len(out.curvature):
-            out.curvature[rows] = by_row * share * (1.0 - share)
+    @staticmethod
+    def _chosen(chosen: FloatArray, log_exposure: FloatArray, offsets: IntArray) -> _Choices:
+        return _Choices(chosen, log_exposure, offsets, np.add.reduceat(chosen, offsets[:-1]) > 0)
+
+    def conjugate(self, s: FloatArray, run: Run, known: _Choices) -> Costs:
+        """The weight of a query times the log of its sum; curvature is (sum h C) pi (1 - pi)."""
+        weight, said = run.sums(known.target[run.rows]), run.each(known.counted[run.queries])
+        # In a query without a click, nothing need have been seen.
+        logs, share = run.softmax(np.where(said, s + known.log_exposure[run.rows], 0.0))
+        pull = run.each(weight) * share
+        return weight * logs, pull, pull * (1.0 - share) if run.curved else NOT_WANTED
 
 
-class Cosine(GainRule, Loss):
+class Cosine(GainRule, SegmentLoss):
     r"""One minus the cosine of scores and gains, $1 - \langle G(r), s \rangle / (\|G(r)\|_2 \|s\|_2)$.
 
     With `consistent=True`, $1 - \langle \tilde r, s \rangle / \|s\|_2$ with $\tilde r = G(r) / \|G(r)\|_D$: divided by
@@ -157,19 +148,17 @@ class Cosine(GainRule, Loss):
         unit = gains.target / np.repeat(np.where(length > 0, length, 1.0), np.diff(offsets))
         return gains._replace(target=unit)
 
-    def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
-        """One value a query; the curvature is the bound sqrt(2) ||target|| / ||s||^2 of all second derivatives."""
-        rows, firsts, sizes = out.spans(prepared.offsets)
-        target, counted = prepared.target[rows], prepared.counted[slice(*out.chunk)]
-        top = np.maximum.reduceat(np.abs(scores[rows]), firsts)
-        known = top > 0.0
-        s = scores[rows] / np.repeat(np.where(known, top, 1.0), sizes)  # squares of scores of any size are numbers
-        length = np.sqrt(np.where(known, np.add.reduceat(s * s, firsts), 1.0))
-        cosine = np.add.reduceat(target * s, firsts) / length
-        norm = length * np.where(known, top, 1.0)
-        out.values[:] = np.where(counted, 1.0 - cosine, 0.0)
-        slopes = np.repeat(cosine / length, sizes) * s - target
-        out.grad[rows] = np.repeat(np.where(counted, 1.0 / norm, 0.0), sizes) * slopes
-        if len(out.curvature):
-            bound = np.sqrt(2.0 * np.add.reduceat(target * target, firsts)) / norm / norm
-            out.curvature[rows] = np.repeat(np.where(counted, bound, 0.0), sizes)
+    def costs(self, s: FloatArray, run: Run, known: NormalisedGains) -> Costs:
+        """The curvature is the bound sqrt(2) ||target|| / ||s||^2 of all second derivatives."""
+        target, counted = known.target[run.rows], known.counted[run.queries]
+        top = np.maximum.reduceat(np.abs(s), run.firsts)
+        length = np.where(top > 0.0, top, 1.0)
+        s = s / run.each(length)  # squares of scores of any size are numbers
+        inside = np.sqrt(np.where(top > 0.0, run.sums(s * s), 1.0))
+        cosine, norm = run.sums(target * s) / inside, inside * length
+        slopes = run.each(cosine / inside) * s - target
+        values, kept = np.where(counted, 1.0 - cosine, 0.0), run.each(np.where(counted, 1.0 / norm, 0.0))
+        if not run.curved:
+            return values, kept * slopes, NOT_WANTED
+        bound = np.sqrt(2.0 * run.sums(target * target)) / norm / norm
+        return values, kept * slopes, run.each(np.where(counted, bound, 0.0))

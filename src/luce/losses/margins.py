@@ -6,14 +6,14 @@ from dataclasses import KW_ONLY
 
 import numpy as np
 
-from luce.losses.pair_sums import Here, PairwiseLoss, Sums, grades
+from luce.losses.pairs import Here, PairLoss, Sums, grades
 from luce.numerics.compiled import kernel, part
-from luce.numerics.sorting import sort_descending, sort_space
+from luce.numerics.sorting import add_at, sort_descending, sort_space, sum_before
 from luce.spec import option
 from luce.types import FloatArray
 
 
-class RankSVM(PairwiseLoss):
+class RankSVM(PairLoss):
     r"""Sum over pairs $i$ better than $j$ of $\max(0, 1 - (f_i - f_j))$.
 
     Tied pairs are left out, or with `ties=True` add an epsilon-insensitive term, $\max(0, |f_i - f_j| - \epsilon)$:
@@ -91,10 +91,10 @@ def _margins(sorted_here, here, mean, sums, slopes, bends):  # type: ignore[no-u
         while near > 0 and f[order[near - 1]] - f[j] < 1.0:
             near -= 1
             i = order[near]
-            _put(sums[0], tier_of[i - begin], tiers, weight[i])
-            _put(sums[1], tier_of[i - begin], tiers, weight[i] * (1.0 - (f[i] - mean)))
-        pull = _below(sums[0], tier_of[j - begin])
-        total += pull * (f[j] - mean) + _below(sums[1], tier_of[j - begin])
+            add_at(sums[0], tier_of[i - begin], tiers, weight[i])
+            add_at(sums[1], tier_of[i - begin], tiers, weight[i] * (1.0 - (f[i] - mean)))
+        pull = sum_before(sums[0], tier_of[j - begin])
+        total += pull * (f[j] - mean) + sum_before(sums[1], tier_of[j - begin])
         slopes[j] += pull
         if len(bends):
             bends[j] += pull
@@ -102,31 +102,12 @@ def _margins(sorted_here, here, mean, sums, slopes, bends):  # type: ignore[no-u
     for k in range(n):
         i = order[k]
         while near < n and f[i] - f[order[near]] < 1.0:
-            _put(sums[2], tiers - 1 - tier_of[order[near] - begin], tiers, 1.0)
+            add_at(sums[2], tiers - 1 - tier_of[order[near] - begin], tiers, 1.0)
             near += 1
-        count = weight[i] * _below(sums[2], tiers - 1 - tier_of[i - begin])
+        count = weight[i] * sum_before(sums[2], tiers - 1 - tier_of[i - begin])
         slopes[i] -= count
         if len(bends):
             bends[i] += count
-    return total
-
-
-@part
-def _put(tree, tier, tiers, amount):  # type: ignore[no-untyped-def]
-    """Add to a tier of Fenwick's tree."""
-    at = tier + 1
-    while at <= tiers:
-        tree[at] += amount
-        at += at & -at
-
-
-@part
-def _below(tree, tier):  # type: ignore[no-untyped-def]
-    """The sum over the tiers before this one."""
-    total, at = 0.0, tier
-    while at > 0:
-        total += tree[at]
-        at -= at & -at
     return total
 
 
@@ -166,7 +147,7 @@ def _band(documents, f, mean, weight, epsilon, slopes, bends):  # type: ignore[n
     return weight * total
 
 
-class RankRegress(PairwiseLoss):
+class RankRegress(PairLoss):
     r"""Sum over pairs $i$ better than $j$ of $(1 - (f_i - f_j))^2$; tied pairs are left out.
 
     A square over pairs is moments: $\sum_i w_i (u_i + f_j)^2 = S_2 + 2 f_j S_1 + f_j^2 S_0$ with $u_i = 1 - f_i$ and

@@ -8,7 +8,6 @@ $\nabla\psi^* = (\nabla\psi)^{-1}$.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import Any, Literal, Self
@@ -16,12 +15,14 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from luce.errors import SettingError
-from luce.losses.base import NOT_WANTED, Loss, Outputs, Target, as_labels
+from luce.losses.base import NOT_WANTED, Target, as_labels
 from luce.losses.conjugate import brackets, dictionary_of, newton, skip_query
 from luce.losses.gains import GainRule, NormalisedGains
-from luce.losses.order_maps import OrderMap, map_of
+from luce.losses.order_maps import map_of
+from luce.losses.segments import ConjugateLoss, Costs, Run
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp, fast_log
+from luce.numerics.segments import runs
 from luce.spec import option
 from luce.types import FloatArray, IntArray
 
@@ -40,7 +41,7 @@ _NEGLIGIBLE = 1e-10
 """Weights below this share of the largest count as 0."""
 
 
-class NDCGLoss(GainRule, Loss):
+class NDCGLoss(GainRule, ConjugateLoss):
     r"""What the losses of the family share: the target, queries that say nothing, and an offset of the scores.
 
     Bregman divergences [Pareek] (3.3) between the target and $(\nabla\psi)^{-1}(s)$, [Pareek] (3.5), written by the
@@ -82,35 +83,17 @@ class NDCGLoss(GainRule, Loss):
         """Normalised gains of every row."""
         return self.normalised(as_labels(self, target, offsets), offsets)
 
-    def fill(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
-        """One value a query, 0 where it is skipped; the offset moves all scores alike, after g where there is one."""
-        if self.map is not None:
-            self._linked(self.map, prepared, scores, out)
-            return
-        self.run(prepared, scores, out)
-        if self.learns_offset and out.d_parameters.size:
-            cuts = prepared.offsets[out.chunk[0] : out.chunk[1] + 1]
-            totals = np.add.reduceat(out.grad[cuts[0] : cuts[-1]], cuts[:-1] - cuts[0])
-            out.d_parameters[:, 0] = self.score_unit * totals
-
-    def _linked(self, link: OrderMap, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
-        """The same of g(s): [Pareek] (3.9), its gradient [Pareek] (3.10), and a bound of the curvature."""
-        cuts = prepared.offsets[out.chunk[0] : out.chunk[1] + 1]
-        rows, local = slice(cuts[0], cuts[-1]), cuts - cuts[0]
-        here = NormalisedGains(prepared.target[rows], local, prepared.counted[out.chunk[0] : out.chunk[1]])
-        slopes = np.zeros(len(here.target))
-        bends = np.zeros_like(slopes) if len(out.curvature) else NOT_WANTED
-        inner = Outputs((0, len(out.values)), out.values, slopes, bends, NOT_WANTED)
-        self.run(here, link.values(scores[rows], local), inner)
-        out.grad[rows] = link.pulled(scores[rows], local, slopes)
-        if len(out.curvature):
-            out.curvature[rows] = link.bent(scores[rows], local, slopes, bends)
-        if self.learns_offset and out.d_parameters.size:
-            out.d_parameters[:, 0] = self.score_unit * np.add.reduceat(slopes, local[:-1])
-
-    @abstractmethod
-    def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
-        """Fill values, gradient and curvature, the offset added to the scores."""
+    def costs(self, s: FloatArray, run: Run, known: NormalisedGains) -> Costs:
+        """Of g(s), [Pareek] (3.9), by the chain rule [Pareek] (3.10); the offset moves all scores alike, after g."""
+        link, bounds = self.map, run.offsets
+        at = s if link is None else link.values(s, bounds)
+        values, slopes, bends = super().costs(at + self._shift if self._shift else at, run, known)
+        if self.learns_offset and run.own.size:
+            run.own[:, 0] = self.score_unit * run.sums(slopes)
+        if link is None:
+            return values, slopes, bends
+        bends = link.bent(s, bounds, slopes, bends) if run.curved else bends
+        return values, link.pulled(s, bounds, slopes), bends
 
 
 class NDCGCrossEntropy(NDCGLoss):
@@ -146,9 +129,9 @@ class NDCGCrossEntropy(NDCGLoss):
         """Beta."""
         return self.beta
 
-    def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
-        """By the kernel."""
-        cross_entropies(scores, prepared, self._shift, self.beta, out)
+    def conjugate(self, s: FloatArray, run: Run, known: NormalisedGains) -> Costs:
+        """With its tail."""
+        return of_entropy(s, run, known, self.beta)
 
 
 class NDCGSquare(NDCGLoss):
@@ -161,9 +144,9 @@ class NDCGSquare(NDCGLoss):
 
     name = "ndcg_square"
 
-    def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
-        """By the kernel."""
-        squares(scores, prepared, self._shift, 1.0, out)
+    def conjugate(self, s: FloatArray, run: Run, known: NormalisedGains) -> Costs:
+        """A quarter of the square."""
+        return of_square(s, run, known, 1.0)
 
 
 class NDCGQNorm(NDCGLoss):
@@ -188,10 +171,9 @@ class NDCGQNorm(NDCGLoss):
 
     q: float | None = option(default=None, above=1)
 
-    def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
+    def conjugate(self, s: FloatArray, run: Run, known: NormalisedGains) -> Costs:
         """By the kernel."""
-        q = 0.0 if self.q is None else self.q
-        q_norms(scores, prepared, self._shift, q, 1.0, out.arrays)
+        return of_q_norm(s, run, known, 0.0 if self.q is None else self.q, 1.0)
 
 
 def _entries(name: str, given: Any) -> tuple[Any, ...]:
@@ -279,27 +261,30 @@ class NDCGMix(NDCGLoss):
         usual = {"evaluations": 60, "search": "pattern", "fits": "converged"}  # of the choice, which is made
         return self._changed(alpha=_checked(alpha, self.names), learns=self.learns - {"alpha"}, **usual)
 
-    def run(self, prepared: NormalisedGains, scores: FloatArray, out: Outputs) -> None:
-        """By the kernel of the one function that counts, or by that of the mixture."""
+    def conjugate(self, s: FloatArray, run: Run, known: NormalisedGains) -> Costs:
+        """That of the one function that counts, or of the mixture, by its kernel and where this strays by brackets."""
         q = 0.0 if self.q is None else self.q
-        common = (scores, prepared, self._shift)
-        entropy, square, norm = self.alpha if self.standard else (0.0, 0.0, 0.0)
-        if not self.standard:
-            out.values[:] = np.nan
-        elif square == 0 and norm == 0:
-            cross_entropies(*common, entropy * self.beta, out)
-        elif entropy == 0 and norm == 0:
-            squares(*common, square, out)
-        elif entropy == 0 and square == 0:
-            q_norms(scores, prepared, self._shift, q, norm, out.arrays)
-        else:
-            weights = np.array([entropy * self.beta, 2 * square, 2 * norm])
-            newton(scores, prepared, self._shift, weights, q, out.arrays)
-        left = out.chunk[0] + np.flatnonzero(np.isnan(out.values))
+        entropy, square, norm = self.alpha if self.standard else (1.0, 1.0, 1.0)
+        if square == 0 and norm == 0:
+            return of_entropy(s, run, known, entropy * self.beta)
+        if entropy == 0 and norm == 0:
+            return of_square(s, run, known, square)
+        if entropy == 0 and square == 0:
+            return of_q_norm(s, run, known, q, norm)
+        offsets, values, x = run.offsets, np.full(len(run.sizes), np.nan), np.empty_like(s)
+        bends = np.empty(len(s) if run.curved else 0)
+        if self.standard:
+            counted = known.counted[run.queries]
+            newton(s, offsets, counted, np.array([entropy * self.beta, 2 * square, 2 * norm]), q, (values, x, bends))
+        left = np.flatnonzero(np.isnan(values))
         if not len(left):
-            return
+            return values, x, bends
         for some in np.split(left, len(left)) if self.standard else [left]:  # whatever others there are
-            brackets(self.functions, self.alpha, q, scores + self._shift, prepared, some, out)
+            rows, local = runs(offsets[some], run.sizes[some]), np.append(0, np.cumsum(run.sizes[some]))
+            x[rows], bent, values[some] = brackets(self.functions, self.alpha, q, s[rows], local)
+            if run.curved:
+                bends[rows] = bent
+        return values, x, bends
 
 
 def _checked(alpha: Any, names: list[str]) -> FloatArray:
@@ -317,73 +302,65 @@ def _checked(alpha: Any, names: list[str]) -> FloatArray:
     return np.where(weights < _NEGLIGIBLE * weights.max(), 0.0, weights)
 
 
-def cross_entropies(scores: FloatArray, prepared: NormalisedGains, shift: float, beta: float, out: Outputs) -> None:
+def of_entropy(s: FloatArray, run: Run, known: NormalisedGains, beta: float) -> Costs:
     """Psi* = beta sum exp(s / beta), with its tail."""
-    rows, firsts, sizes = out.spans(prepared.offsets)
-    target, counted = prepared.target[rows], prepared.counted[slice(*out.chunk)]
-    s, by_row = scores[rows] + shift, np.repeat(counted, sizes)
-    beyond, bend = np.maximum(s / beta - TAIL, 0.0), np.exp(np.minimum(s / beta, TAIL))
-    whole = beta * bend * (1.0 + beyond * (1.0 + 0.5 * beyond))
-    out.values[:] = counted * np.add.reduceat(whole - target * s, firsts)
-    out.grad[rows] = by_row * (bend * (1.0 + beyond) - target)
-    if len(out.curvature):
-        out.curvature[rows] = by_row * bend / beta
+    counted = run.each(known.counted[run.queries])
+    beyond, bend = np.maximum(s / beta - TAIL, 0.0), counted * np.exp(np.minimum(s / beta, TAIL))
+    values = run.sums(beta * bend * (1.0 + beyond * (1.0 + 0.5 * beyond)))
+    return values, bend * (1.0 + beyond), bend / beta if run.curved else NOT_WANTED
 
 
-def squares(scores: FloatArray, prepared: NormalisedGains, shift: float, weight: float, out: Outputs) -> None:
+def of_square(s: FloatArray, run: Run, known: NormalisedGains, weight: float) -> Costs:
     """Psi* = ||s||^2 / (4 weight)."""
-    rows, firsts, sizes = out.spans(prepared.offsets)
-    target, counted = prepared.target[rows], prepared.counted[slice(*out.chunk)]
-    s, half, by_row = scores[rows] + shift, 0.5 / weight, np.repeat(counted, sizes)
-    out.values[:] = counted * np.add.reduceat((0.5 * half * s - target) * s, firsts)
-    out.grad[rows] = by_row * (half * s - target)
-    if len(out.curvature):
-        out.curvature[rows] = by_row * half
+    half = run.each(0.5 / weight * known.counted[run.queries])
+    slopes = half * s
+    return run.sums(0.5 * slopes * s), slopes, half
+
+
+def of_q_norm(s: FloatArray, run: Run, known: NormalisedGains, q: float, weight: float) -> Costs:
+    """Psi* = ||s||_p^2 / (4 weight) of the queries that count; q = 0 is log(m) + 2."""
+    values, x, bends = np.empty(len(run.sizes)), np.empty_like(s), np.empty(len(s) if run.curved else 0)
+    _q_norms(s, run.offsets, known.counted[run.queries], q, 0.5 / weight, (values, x, bends))
+    return values, x, bends
 
 
 @kernel
-def q_norms(scores, gains, shift, q, weight, out):  # type: ignore[no-untyped-def]
-    """Kernel of psi* = ||s||_p^2 / (4 weight); q = 0 is log(m) + 2."""
-    half, (target, offsets, counted), (first, values, grad, curvature) = 0.5 / weight, gains, out
+def _q_norms(s, offsets, counted, q, half, out):  # type: ignore[no-untyped-def]
+    values, x, bends = out
     for i in range(len(values)):
-        start, stop = offsets[first + i], offsets[first + i + 1]
-        if not counted[first + i]:
-            skip_query(i, start, stop, values, grad, curvature)
+        start, stop = offsets[i], offsets[i + 1]
+        if not counted[i]:
+            skip_query(i, start, stop, values, x, bends)
             continue
         norm_q = np.log(stop - start) + 2.0 if q == 0.0 else q
         p = norm_q / (norm_q - 1.0)
-        norm, value = _q_norm(scores, target, (np.uint64(start), np.uint64(stop)), shift, p, half, grad)
-        values[i] = 0.5 * half * norm * norm - value
-        for row in range(start, stop if len(curvature) else start):
+        norm = _q_norm(s, np.uint64(start), np.uint64(stop), p, half, x)
+        values[i] = 0.5 * half * norm * norm
+        for row in range(start, stop if len(bends) else start):
             # From scores that are all 0, a single one moves along half the square.
-            seen = max(abs(scores[row] + shift) / norm, _LEAST_SHARE) if norm > 0.0 else 1.0
-            curvature[row] = half * ((2.0 - p) * seen ** (2.0 * p - 2.0) + (p - 1.0) * seen ** (p - 2.0))
+            seen = max(abs(s[row]) / norm, _LEAST_SHARE) if norm > 0.0 else 1.0
+            bends[row] = half * ((2.0 - p) * seen ** (2.0 * p - 2.0) + (p - 1.0) * seen ** (p - 2.0))
 
 
 @part(fastmath={"contract", "reassoc", "nnan", "nsz"})
-def _q_norm(scores, target, rows, shift, p, half, grad):  # type: ignore[no-untyped-def]
-    """||s||_p and <r, s> of one query, and its gradients, with one power a document: |s|^p = |s| |s|^(p - 1)."""
-    (start, stop), top = rows, 0.0
+def _q_norm(s, start, stop, p, half, x):  # type: ignore[no-untyped-def]
+    """||s||_p of one query, and the gradients, with one power a document: |s|^p = |s| |s|^(p - 1)."""
+    top, total = 0.0, 0.0
     for row in range(start, stop):
-        top = max(top, abs(scores[row] + shift))
+        top = max(top, abs(s[row]))
     by_top = 1.0 / top if top > 0.0 else 0.0
-    _powers(scores, start, stop, shift, by_top, p - 1.0, grad)
-    total, value = 0.0, 0.0
+    _powers(s, start, stop, by_top, p - 1.0, x)
     for row in range(start, stop):
-        s = scores[row] + shift
-        total += abs(s) * by_top * grad[row]
-        value += target[row] * s
+        total += abs(s[row]) * by_top * x[row]
     root = total ** (1.0 / p)
     # (|s| / norm)^(p - 1), times half the norm.
     factor = half * top * root * root ** (1.0 - p) if top > 0.0 else 0.0
     for row in range(start, stop):
-        s = scores[row] + shift
-        sign = 1.0 if s > 0.0 else (-1.0 if s < 0.0 else 0.0)
-        grad[row] = sign * factor * grad[row] - target[row]
-    return top * root, value
+        x[row] *= factor if s[row] > 0.0 else (-factor if s[row] < 0.0 else 0.0)
+    return top * root
 
 
 @part(fastmath={"contract"})
-def _powers(scores, start, stop, shift, scale, power, out):  # type: ignore[no-untyped-def]
+def _powers(s, start, stop, scale, power, out):  # type: ignore[no-untyped-def]
     for row in range(start, stop):
-        out[row] = fast_exp(power * fast_log(abs(scores[row] + shift) * scale))
+        out[row] = fast_exp(power * fast_log(abs(s[row]) * scale))

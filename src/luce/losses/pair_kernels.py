@@ -21,11 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from luce.losses.pair_sums import Here, Sums
+from luce.losses.pairs import Here, Sums
 from luce.numerics.chebyshev import MAX_PANELS, NODES, Tree, cross_sum, grow_tree, meetings, n_levels, n_meetings
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp
-from luce.numerics.links import DAVIDSON, RAO_KUPPER, shape_of
 from luce.types import FloatArray, IntArray
 
 LONG, SHORT = 512, 256
@@ -59,30 +58,35 @@ NO_TABLES = np.empty((0, 0, 0, 0, NODES, NODES))
 
 
 class Form(NamedTuple):
-    """The numbers of a link: of wins, and of ties where it has any."""
+    """The numbers of a link of exponentials: of wins, and of ties where it has any."""
 
-    scale: float
-    shift: float
+    scale: float = 1.0
+    shift: float = 0.0
     """The half-width epsilon, of wins."""
-    win: tuple[float, float]
+    win: tuple[float, float] = (1.0, 0.0)
     """(c, b)."""
-    tie: tuple[float, float]
-    tie_constant: float
-    by_t: tuple[float, float, float, float]
+    tie: tuple[float, float] = (2.0, 1.0)
+    tie_constant: float = 0.0
+    by_t: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     """Derivative in the tie parameter: by the slope of wins, by x / (1 + c x + b x^2) of wins and of ties, of a tie."""
 
+    def terms(self, d: FloatArray, tied: bool) -> FloatArray:
+        """Loss of pairs at these differences, its two derivatives, and that in the tie parameter: (4, *d).
 
-def form_of(code: int, t: float) -> Form:
-    """The form of a link at the unconstrained tie parameter t."""
-    if code == DAVIDSON:
-        nu = math.exp(t)
-        return Form(0.5, 0.0, (nu, 1.0), (nu, 1.0), -t, (0.0, nu, nu, -1.0))
-    if code != RAO_KUPPER:
-        return Form(1.0, 0.0, (1.0, 0.0), (2.0, 1.0), 0.0, (0.0, 0.0, 0.0, 0.0))
-    _, width, slope, _, constant, constant_t, _ = shape_of(code, t)
-    theta = math.exp(width)
-    by_t = (-slope, 0.0, (theta - 1.0 / theta) * slope, -(constant_t + slope))
-    return Form(1.0, width, (1.0, 0.0), (theta + 1.0 / theta, 1.0), -(constant + width), by_t)
+        1, c x and b x^2 are in proportion to the chances of 0, 1 and 2: the slope is their mean, the bend their
+        variance, both without a difference of numbers that are nearly equal.
+        """
+        (c, b), z = (self.tie, d) if tied else (self.win, d - self.shift)
+        once = math.log(c) - self.scale * z
+        twice = math.log(b) - 2.0 * self.scale * z if b else np.full_like(z, -np.inf)
+        log_sum = np.logaddexp(np.logaddexp(0.0, once), twice)
+        none, one, two = np.exp(-log_sum), np.exp(once - log_sum), np.exp(twice - log_sum)
+        bend = self.scale**2 * (none * one + 4.0 * none * two + one * two)
+        if tied:
+            value, slope = log_sum + self.scale * z + self.tie_constant, self.scale * (none - two)
+            return np.stack([value, slope, bend, self.by_t[2] / c * one + self.by_t[3]])
+        slope = -self.scale * (one + 2.0 * two)
+        return np.stack([log_sum, slope, bend, self.by_t[1] / c * one + self.by_t[0] * slope])
 
 
 @part(reorder=True)

@@ -18,13 +18,13 @@ from luce.losses.pair_kernels import (
     LONG,
     REACH,
     Costs,
-    form_of,
+    Form,
     pair_table,
     pairs_by_table,
     pairs_of_queries,
     panel_sums,
 )
-from luce.losses.pair_sums import Here, PairwiseLoss, Sums, grades
+from luce.losses.pairs import Here, PairLoss, Sums, grades
 from luce.numerics import links
 from luce.numerics.chebyshev import interpolation_error
 from luce.registry import canonical, unknown_name
@@ -32,8 +32,8 @@ from luce.spec import option
 from luce.types import FloatArray
 
 
-class LinkedLoss(PairwiseLoss):
-    r"""-log P of wins, [Ties] (9), and ties, [Ties] (10), under a link of `luce.numerics.links`.
+class LinkedLoss(PairLoss):
+    r"""-log P of wins, [Ties] (9), and ties, [Ties] (10), under a smooth link.
 
     A long query is done by panel sums (`luce.numerics.chebyshev`) with a relative error of value and gradient below
     1e-8, where that costs less; pairs of the normal link are read off a table (1e-12). `exact=True` takes every pair by
@@ -45,7 +45,8 @@ class LinkedLoss(PairwiseLoss):
         Never use panel sums.
     """
 
-    model = links.get("rao_kupper")
+    form = Form()
+    """The link, where it is one of exponentials."""
     panel_width = 6.0
     """Width of a panel: less where the loss has singularities nearer to the real line."""
     costs: ClassVar[Costs] = (20.0, 100.0, 5_000.0)
@@ -54,10 +55,71 @@ class LinkedLoss(PairwiseLoss):
     _: KW_ONLY
     exact: bool = False
 
+    def terms(self, d: FloatArray, tied: bool) -> FloatArray:
+        """-log P of wins or ties, and its derivatives."""
+        return self.form.terms(d, tied)
+
+    def pair_probability(self, difference: ArrayLike) -> FloatArray:
+        """Probability that the first of two documents wins, given the difference of their scores."""
+        found: FloatArray = np.exp(-self.terms(np.asarray(difference, dtype=np.float64), False)[0])
+        return found
+
+    def tie_probability(self, difference: ArrayLike) -> FloatArray:
+        """Probability that two documents tie, given the difference of their scores."""
+        d = np.asarray(difference, dtype=np.float64)
+        return np.exp(-self.terms(d, True)[0]) if self.ties else np.zeros_like(d)
+
+    def pair_chances(
+        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
+    ) -> PairProbabilities:
+        """In closed form."""
+        difference = scores[:, None] - scores[None, :]
+        return exact_pairs(self.tie_probability(difference), self.pair_probability(difference))
+
+    def run_pairs(self, here: Here, sums: Sums) -> None:
+        """Short groups pair by pair, long ones by panels where these cost less."""
+        sizes = np.diff(here.starts[here.queries])
+        longest = int(sizes.max(initial=0)) if self.exact else LONG
+        self._pairs(here, longest, sums)
+
+        def alone(part: Here, found: Sums) -> None:
+            self._pairs(part, len(part.f), found)
+            if np.isnan(found.values[0]):
+                self.one_by_one(part, found)
+
+        for q in np.flatnonzero(np.isnan(sums.values) | (sizes > longest)):
+            edges = here.starts[here.queries[q] : here.queries[q + 1] + 1]
+            part, found = here.part(edges, ties=True), sums.part(int(q), slice(edges[0], edges[-1]))
+            if sizes[q] <= longest:
+                self.one_by_one(part, found)
+            else:
+                panel_sums(part, self.terms, alone, self.panel_width, self.costs, found)
+
+    def _pairs(self, here: Here, longest: int, sums: Sums) -> None:
+        """The pairs of queries of at most `longest` documents; NaN where their scores are too far apart."""
+        pairs_of_queries(self.form, here, longest, sums)
+
+
+class TiedLoss(LinkedLoss):
+    """A link with ties, whose parameter, on its natural scale, is learned together with the scores where it is None.
+
+    Parameters
+    ----------
+    ties
+        False takes the model without ties and leaves tied pairs out.
+    tie_grades
+        Only documents of these grades are tied; None for all.
+    """
+
+    model = links.get("rao_kupper")
+    """The tie parameter: its name, its scales and its bounds."""
+
+    _: KW_ONLY
+    ties: bool = True
+    tie_grades: tuple[float, ...] | None = option(default=None, convert=grades, needs="ties")
+
     def _check(self) -> None:
-        start = self.model.start if self._given is None else self._given
-        self._t = self.model.unconstrained(start)
-        self.code = self.model.code if self.ties else self.model.code_without_ties
+        self.take(np.array([self.model.unconstrained(self.model.start if self._given is None else self._given)]))
 
     @property
     def _given(self) -> float | None:
@@ -85,67 +147,12 @@ class LinkedLoss(PairwiseLoss):
     def take(self, values: FloatArray) -> None:
         """The unconstrained tie parameter."""
         self._t = float(values[0])
+        if self.ties:
+            self.form = self.form_at(self._t)
 
-    def pair_probability(self, difference: ArrayLike) -> FloatArray:
-        """Probability that the first of two documents wins, given the difference of their scores."""
-        return np.exp(self.model.win(difference, self._t, ties=self.ties).value)
-
-    def tie_probability(self, difference: ArrayLike) -> FloatArray:
-        """Probability that two documents tie, given the difference of their scores."""
-        if not self.ties:
-            return np.zeros_like(np.asarray(difference, dtype=np.float64))
-        return np.exp(self.model.tie(difference, self._t).value)
-
-    def pair_chances(
-        self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
-    ) -> PairProbabilities:
-        """In closed form."""
-        difference = scores[:, None] - scores[None, :]
-        return exact_pairs(self.tie_probability(difference), self.pair_probability(difference))
-
-    def terms(self, d: FloatArray, tied: bool) -> FloatArray:
-        """-log P of wins or ties, and its derivatives."""
-        at = self.model.tie(d, self._t) if tied else self.model.win(d, self._t, ties=self.ties)
-        return -np.stack([at.value, at.d, at.dd, at.t])
-
-    def run_pairs(self, here: Here, sums: Sums) -> None:
-        """Short groups pair by pair, long ones by panels where these cost less."""
-        sizes = np.diff(here.starts[here.queries])
-        longest = int(sizes.max(initial=0)) if self.exact else LONG
-        self._pairs(here, longest, sums)
-
-        def alone(part: Here, found: Sums) -> None:
-            self._pairs(part, len(part.f), found)
-            if np.isnan(found.values[0]):
-                self.one_by_one(part, found)
-
-        for q in np.flatnonzero(np.isnan(sums.values) | (sizes > longest)):
-            edges = here.starts[here.queries[q] : here.queries[q + 1] + 1]
-            part, found = here.part(edges, ties=True), sums.part(int(q), slice(edges[0], edges[-1]))
-            if sizes[q] <= longest:
-                self.one_by_one(part, found)
-            else:
-                panel_sums(part, self.terms, alone, self.panel_width, self.costs, found)
-
-    def _pairs(self, here: Here, longest: int, sums: Sums) -> None:
-        """The pairs of queries of at most `longest` documents; NaN where their scores are too far apart."""
-        pairs_of_queries(form_of(self.code, self._t), here, longest, sums)
-
-
-class TiedLoss(LinkedLoss):
-    """A link with ties, whose parameter, on its natural scale, is learned together with the scores where it is None.
-
-    Parameters
-    ----------
-    ties
-        False takes the model without ties and leaves tied pairs out.
-    tie_grades
-        Only documents of these grades are tied; None for all.
-    """
-
-    _: KW_ONLY
-    ties: bool = True
-    tie_grades: tuple[float, ...] | None = option(default=None, convert=grades, needs="ties")
+    def form_at(self, t: float) -> Form:
+        """The link at this unconstrained tie parameter, where it is one of exponentials."""
+        return self.form
 
 
 class TabledLoss(TiedLoss):
@@ -159,6 +166,11 @@ class TabledLoss(TiedLoss):
             sums.values[:] = np.nan
         else:
             pairs_by_table(self._table(here, longest), self.panel_width, here, longest, sums)
+
+    def terms(self, d: FloatArray, tied: bool) -> FloatArray:
+        """By the functions of the link."""
+        at = self.model.tie(d, self._t) if tied else self.model.win(d, self._t, ties=self.ties)
+        return -np.stack([at.value, at.d, at.dd, at.t])
 
     def _table(self, here: Here, longest: int) -> FloatArray:
         """What all pairs of these queries are read off, those of longer queries so far as a table reaches."""
@@ -204,6 +216,14 @@ class RaoKupper(TiedLoss):
 
     theta: float | None = option(default=None, needs="ties")
 
+    def form_at(self, t: float) -> Form:
+        """With epsilon = log theta as the width of the band."""
+        width, slope = float(np.logaddexp(0.0, t)), float(special.expit(t))
+        theta, constant = math.exp(width), math.log(-math.expm1(-2.0 * width))  # of 1 - 1 / theta^2
+        by_theta = (theta - 1.0 / theta) * slope
+        by_t = (-slope, 0.0, by_theta, slope - 1.0 - float(special.expit(t - math.log(2.0))))
+        return Form(1.0, width, (1.0, 0.0), (theta + 1.0 / theta, 1.0), -(constant + width), by_t)
+
 
 class BradleyTerry(TiedLoss):
     r"""Bradley-Terry with ties, by the half-width of the band of ties: `rao_kupper` with $\theta = e^\epsilon$.
@@ -223,6 +243,7 @@ class BradleyTerry(TiedLoss):
     name = "bradley_terry"
     model = links.get("bradley_terry")
     costs = RaoKupper.costs
+    form_at = RaoKupper.form_at
 
     epsilon: float | None = option(default=None, needs="ties")
 
@@ -264,6 +285,11 @@ class Davidson(TiedLoss):
         if self.nu == 0:
             vars(self).update(nu=None, ties=False)
         super().__post_init__()
+
+    def form_at(self, t: float) -> Form:
+        """Halves of the difference; a tie has the weight nu."""
+        nu = math.exp(t)
+        return Form(0.5, 0.0, (nu, 1.0), (nu, 1.0), -t, (0.0, nu, nu, -1.0))
 
     def chances(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Chances of a tie, of the first and of the second of two documents with these scores."""

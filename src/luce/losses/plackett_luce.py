@@ -15,7 +15,7 @@ from luce.data.comparisons import Comparisons
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Filled, Outputs, Target, as_labels, check_scores, statements
 from luce.losses.chances import PairProbabilities, TopKChances, exact_pairs, exact_top
-from luce.losses.partition import Races, StagedLikelihood
+from luce.losses.stages import Races, StageLoss
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp
 from luce.numerics.races import chance_of_tier, chances_in_top, room_for_tiers
@@ -33,7 +33,7 @@ Of None the compiler knows that no approximation is asked for, and passes it by.
 _METHODS = {"efron": EFRON, "breslow": BRESLOW}
 
 
-class PlackettLuce(StagedLikelihood):
+class PlackettLuce(StageLoss):
     r"""Document i arrives at an exponential time of rate $\phi_i = e^{f_i}$; better tiers arrive first.
 
     Nothing is said of the order inside a tier, so that all orders that agree with the tiers $X_1 \succ \dots \succ X_K$

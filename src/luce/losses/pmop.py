@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
 from numbers import Real
@@ -12,10 +13,10 @@ from scipy.special import gammaln
 
 from luce.errors import SettingError
 from luce.losses.base import Outputs
-from luce.losses.partition import PartitionLikelihood, Races
+from luce.losses.stages import PartitionLikelihood, Races
 from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
-from luce.numerics.fast_exp import log_add
+from luce.numerics.fast_exp import fast_exp
 from luce.numerics.rows import accumulate_block, clear, end_of_block, most_rows, score_rows, weigh_queries
 from luce.spec import option
 from luce.types import FloatArray, IntArray
@@ -68,10 +69,9 @@ class PMOP(PartitionLikelihood):
         plain = self.cut is None and self.tier_gain is None and self.stage_weights is None
         return _tiers_pass if plain and self.direction == "forward" else None
 
-    def _fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
+    def fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the sum over stages of g (1 - g), g the probability of a lead."""
-        grad = out.grad
-        rows = slice(*prepared.starts[prepared.races[list(out.chunk)]])
+        grad, rows = out.grad, slice(*prepared.offsets[list(out.chunk)])
         if self.direction == "backward":
             oriented = np.empty_like(scores)  # only the rows of this chunk are ever touched
             np.negative(scores[rows], out=oriented[rows])
@@ -119,14 +119,17 @@ def _model_sizes(n: int) -> FloatArray:
 
 @kernel
 def run_queries(scores, target, out):  # type: ignore[no-untyped-def]
-    """`one_query` for the queries from `out.first` on, as many as there are values to fill."""
-    last = out.first + len(out.values)
-    scratch, shift = stage_scratch(target.races, out.first, last), np.int64(0)
-    for q in range(out.first, last):
-        a, b = target.races[q], target.races[q + 1]
-        own = target.weights[a:b] if len(target.weights) else target.weights
-        tiers, slopes = (target.order, target.starts[a : b + 1]), (out.grad, out.curvature)
-        out.values[q - out.first] = one_query(scores, tiers, shift, own, scratch, slopes)
+    """The sum of `one_query` over the races of every query from `out.first` on, as many as there are values to fill."""
+    first, values, grad, curvature = out
+    ends = target.queries[first : first + len(values) + 1]
+    scratch, shift = stage_scratch(target.races, ends[0], ends[-1]), np.int64(0)
+    for i in range(len(values)):
+        values[i] = 0.0
+        for race in range(ends[i], ends[i + 1]):
+            a, b = target.races[race], target.races[race + 1]
+            own = target.weights[a:b] if len(target.weights) else target.weights
+            tiers = target.order, target.starts[a : b + 1]
+            values[i] += one_query(scores, tiers, shift, own, scratch, (grad, curvature))
 
 
 @part
@@ -135,96 +138,56 @@ def stage_scratch(queries, first, last):  # type: ignore[no-untyped-def]
     most = 0
     for q in range(first, last):
         most = max(most, queries[q + 1] - queries[q])
-    return np.empty((3, most))
+    return np.empty((4, most))
 
 
 @part
 def one_query(scores, tiers, shift, weights, scratch, slopes):  # type: ignore[no-untyped-def]
-    """Value of one query with tiers `order[starts[k]:starts[k + 1]]`; fills grad and, unless empty, curvature.
+    r"""Value of one query with tiers `order[starts[k]:starts[k + 1]]`; fills grad and, unless empty, curvature.
 
     The terms are [PMOP] (9), their sum, with that of what is left carried along, [PMOP] (10), its gradient [PMOP] (11).
     Row r of the data is entry `r - shift` of scores, grad and curvature, so that a caller may hold a block only.
-    `weights` has one a tier, or none where all are 1.
+    `weights` has one a tier, or none where all are 1. Sums of $\phi$ are relative to the largest score of $X_k$, or of
+    $R_k$, so that scores may be as far apart as they like.
     """
-    (order, starts), low, high = tiers, np.inf, -np.inf
-    for j in range(starts[0], starts[-1]):
-        score = scores[order[j] - shift]
-        low, high = min(low, score), max(high, score)
-    if high - low < _LINEAR_RANGE:
-        return _one_query_linear(scores, tiers, shift, weights, high, scratch, slopes)
-    return _one_query_logarithmic(scores, tiers, shift, weights, scratch, slopes)
-
-
-# exp(-2 * 300) is far from underflow, so that sums of phi, of 1/phi and of their squares need no logarithms.
-_LINEAR_RANGE = 300.0
-
-
-@part
-def _one_query_linear(scores, tiers, shift, weights, high, scratch, slopes):  # type: ignore[no-untyped-def]
     (order, starts), (grad, curvature) = tiers, slopes
     stages = len(starts) - 1
-    tier, left = scratch[0], scratch[1]  # sums of phi over X_k, and over R_k by a backward sweep
-    running = 0.0
+    top, tier, highest, left = scratch[0], scratch[1], scratch[2], scratch[3]
+    running, high = 0.0, scores[order[starts[stages] - 1] - shift]
     for k in range(stages - 1, -1, -1):
-        total = 0.0
+        most, total = scores[order[starts[k]] - shift], 0.0
+        for j in range(starts[k] + 1, starts[k + 1]):
+            most = max(most, scores[order[j] - shift])
         for j in range(starts[k], starts[k + 1]):
-            phi = np.exp(scores[order[j] - shift] - high)
-            grad[order[j] - shift] = phi
-            total += phi
-        tier[k] = total
-        running += total
-        left[k] = running
-    # once: sum over the stages so far of their weight / sum_{R_k} phi; twice: the same with the sum squared
+            row = order[j] - shift
+            grad[row] = fast_exp(scores[row] - most)
+            total += grad[row]
+        top[k], tier[k] = most, total
+        if most > high:
+            running, high = running * fast_exp(high - most) + total, most
+        else:
+            running += total * fast_exp(most - high)
+        highest[k], left[k] = high, running
+    # once: sum over the stages so far of their weight / sum_{R_k} phi; twice: the same with the sum squared; in units
+    # of the largest phi that is left
     value, once, twice = 0.0, 0.0, 0.0
     for k in range(stages):
         weight = weights[k] if len(weights) else 1.0
-        value += weight * np.log(left[k] / tier[k])
+        if k > 0 and highest[k] < highest[k - 1]:
+            smaller = fast_exp(highest[k] - highest[k - 1])
+            once, twice = once * smaller, twice * smaller * smaller
+        value += weight * (highest[k] - top[k] + math.log(left[k] / tier[k]))
         once += weight / left[k]
-        twice += weight / left[k] ** 2
-        factor = once - weight / tier[k]
+        twice += weight / (left[k] * left[k])
+        own = fast_exp(top[k] - highest[k])
+        leads, share = own * once, own * own * twice
+        factor = leads - weight / tier[k]
         for j in range(starts[k], starts[k + 1]):
             row = order[j] - shift
             phi = grad[row]
             if len(curvature):
-                curvature[row] = max(phi * once - phi * phi * twice, 0.0)
+                curvature[row] = max(phi * leads - phi * phi * share, 0.0)
             grad[row] = phi * factor
-    return value
-
-
-@part
-def _one_query_logarithmic(scores, tiers, shift, weights, scratch, slopes):  # type: ignore[no-untyped-def]
-    (order, starts), (grad, curvature) = tiers, slopes
-    stages = len(starts) - 1
-    top, log_tier, log_left = scratch[0], scratch[1], scratch[2]  # largest score of X_k; logs of the sums of phi
-    running = -np.inf
-    for k in range(stages - 1, -1, -1):
-        top[k] = -np.inf
-        for j in range(starts[k], starts[k + 1]):
-            top[k] = max(top[k], scores[order[j] - shift])
-        total = 0.0
-        for j in range(starts[k], starts[k + 1]):
-            relative = np.exp(scores[order[j] - shift] - top[k])
-            grad[order[j] - shift] = relative
-            total += relative
-        log_tier[k] = top[k] + np.log(total)
-        running = log_add(running, log_tier[k])
-        log_left[k] = running
-    # log_once = log of the sum over the stages so far of weight / sum_{R_k} phi; log_twice with the sum squared.
-    value, log_once, log_twice = 0.0, -np.inf, -np.inf
-    for k in range(stages):
-        weight = weights[k] if len(weights) else 1.0
-        if weight > 0.0:
-            value += weight * (log_left[k] - log_tier[k])
-            log_once = log_add(log_once, np.log(weight) - log_left[k])
-            log_twice = log_add(log_twice, np.log(weight) - 2.0 * log_left[k])
-        leads, share = np.exp(top[k] + log_once), weight * np.exp(top[k] - log_tier[k])
-        twice = np.exp(2.0 * top[k] + log_twice)
-        for j in range(starts[k], starts[k + 1]):
-            row = order[j] - shift
-            relative = grad[row]
-            if len(curvature):
-                curvature[row] = max(relative * leads - relative * relative * twice, 0.0)
-            grad[row] = relative * (leads - share)
     return value
 
 
@@ -251,22 +214,23 @@ def _tiers_pass(prepared, X, weights, offsets, query_weight, first, last, block_
 def _powered_queries(scores, powers, target, out):  # type: ignore[no-untyped-def]
     order, starts, weights, (first, values, grad, curvature) = target.order, target.starts, target.weights, out
     for i in range(len(values)):
-        begin, end = target.races[first + i], target.races[first + i + 1]
-        last = starts[end]
-        clear(order[starts[begin] : last], grad, curvature)
         values[i] = 0.0
-        for k in range(begin, end):
-            power, weight = powers[min(k - begin, len(powers) - 1)], weights[k] if len(weights) else 1.0
-            tier, left = order[starts[k] : starts[k + 1]], order[starts[k] : last]
-            log_tier, log_left = _log_sum(scores, power, tier), _log_sum(scores, power, left)
-            values[i] += weight * (log_left - log_tier)
-            for row in left:
-                leads = np.exp(power * scores[row] - log_left)
-                grad[row] += weight * power * leads
-                if len(curvature):
-                    curvature[row] += weight * power * power * leads * (1.0 - leads)
-            for row in tier:
-                grad[row] -= weight * power * np.exp(power * scores[row] - log_tier)
+        for race in range(target.queries[first + i], target.queries[first + i + 1]):
+            begin, end = target.races[race], target.races[race + 1]
+            last = starts[end]
+            clear(order[starts[begin] : last], grad, curvature)
+            for k in range(begin, end):
+                power, weight = powers[min(k - begin, len(powers) - 1)], weights[k] if len(weights) else 1.0
+                tier, left = order[starts[k] : starts[k + 1]], order[starts[k] : last]
+                log_tier, log_left = _log_sum(scores, power, tier), _log_sum(scores, power, left)
+                values[i] += weight * (log_left - log_tier)
+                for row in left:
+                    leads = np.exp(power * scores[row] - log_left)
+                    grad[row] += weight * power * leads
+                    if len(curvature):
+                        curvature[row] += weight * power * power * leads * (1.0 - leads)
+                for row in tier:
+                    grad[row] -= weight * power * np.exp(power * scores[row] - log_tier)
 
 
 @part

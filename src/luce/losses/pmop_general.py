@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from luce.checks import fits_in_memory
 from luce.losses.base import NOT_WANTED, Filled, Outputs, Target
-from luce.losses.partition import PartitionLikelihood, Races
+from luce.losses.stages import PartitionLikelihood, Races
 from luce.losses.tier_sizes import SizeModel, Stages
 from luce.numerics.compiled import kernel, part
 from luce.numerics.rows import clear
@@ -75,7 +75,7 @@ class PMOPExact(PartitionLikelihood):
             "cut queries into pieces (cut=1000), or take loss='pmop'",
         )
 
-    def _fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
+    def fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         r"""One value a query.
 
         The diagonal of the Hessian is $\sum_k E_k[1_i/|S|^2] - E_k[1_i/|S|]^2$. With given sizes it is the curvature.
@@ -89,7 +89,7 @@ class PMOPExact(PartitionLikelihood):
             _queries(scores, prepared, self.sizes == "printed", out.arrays)
 
     def fill_values(self, races: Races, scores: FloatArray, first: int, values: FloatArray) -> None:
-        """The values alone of races from `first` on."""
+        """The values alone of queries from `first` on."""
         if self.sizes == "given":
             _queries_of_given_sizes(scores, races, Filled(first, values, NOT_WANTED, NOT_WANTED))
         else:
@@ -175,7 +175,7 @@ class SampledPMOP(PartitionLikelihood):
         loss = self if rng is None else self.with_seed(int(seed_from(rng)))
         return super(SampledPMOP, loss).value_and_grad(scores, target, offsets, query_weight)
 
-    def _fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
+    def fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         """One value a query, the gradient estimated."""
         run = (np.uint64(self.seed), self._chain, self.steps, self.samples)
         _chained_queries(scores, prepared, run, out.arrays)
@@ -229,11 +229,13 @@ class PMOPMetropolis(SampledPMOP):
 
 @kernel
 def _queries(scores, target, evened, out):  # type: ignore[no-untyped-def]
-    for i in range(len(out.values)):
-        a, b = target.races[out.first + i], target.races[out.first + i + 1]
-        own = target.weights[a:b] if len(target.weights) else target.weights
-        tiers = target.order, target.starts[a : b + 1]
-        out.values[i] = _one_query(scores, tiers, own, evened, out.grad, out.curvature)
+    first, values, grad, curvature = out
+    for i in range(len(values)):
+        values[i] = 0.0
+        for race in range(target.queries[first + i], target.queries[first + i + 1]):
+            a, b = target.races[race], target.races[race + 1]
+            own = target.weights[a:b] if len(target.weights) else target.weights
+            values[i] += _one_query(scores, (target.order, target.starts[a : b + 1]), own, evened, grad, curvature)
 
 
 @part
@@ -279,13 +281,14 @@ def _queries_of_given_sizes(scores, target, out):  # type: ignore[no-untyped-def
     """An empty `grad` asks for the values alone."""
     order, starts, weights, (first, values, grad, curvature) = target.order, target.starts, target.weights, out
     for i in range(len(values)):
-        begin, end = target.races[first + i], target.races[first + i + 1]
         values[i] = 0.0
-        clear(order[starts[begin] : starts[end]], grad, curvature)
-        for k in range(begin, end):
-            rows, size = order[starts[k] : starts[end]], starts[k + 1] - starts[k]
-            weight = weights[k] if len(weights) else 1.0
-            values[i] += weight * _stage_of_given_size(scores[rows], size, rows, weight, grad, curvature)
+        for race in range(target.queries[first + i], target.queries[first + i + 1]):
+            begin, end = target.races[race], target.races[race + 1]
+            clear(order[starts[begin] : starts[end]], grad, curvature)
+            for k in range(begin, end):
+                rows, size = order[starts[k] : starts[end]], starts[k + 1] - starts[k]
+                weight = weights[k] if len(weights) else 1.0
+                values[i] += weight * _stage_of_given_size(scores[rows], size, rows, weight, grad, curvature)
 
 
 @part
@@ -309,16 +312,15 @@ def _chained_queries(scores, target, run, out):  # type: ignore[no-untyped-def]
     seed, chain, steps, samples = run
     order, starts, weights, (first, values, grad, curvature) = target.order, target.starts, target.weights, out
     for i in range(len(values)):
-        q = first + i
-        begin, end = target.races[q], target.races[q + 1]
-        random = stream(seed, q)
-        clear(order[starts[begin] : starts[end]], grad, curvature)
         values[i] = 0.0
-        for k in range(begin, end):
-            rows, size = order[starts[k] : starts[end]], starts[k + 1] - starts[k]
-            weight = weights[k] if len(weights) else 1.0
-            chained = random, chain, steps, samples
-            values[i] += weight * _chained_stage(scores, rows, size, weight, chained, grad, curvature)
+        for race in range(target.queries[first + i], target.queries[first + i + 1]):
+            begin, end = target.races[race], target.races[race + 1]
+            chained = stream(seed, race), chain, steps, samples
+            clear(order[starts[begin] : starts[end]], grad, curvature)
+            for k in range(begin, end):
+                rows, size = order[starts[k] : starts[end]], starts[k + 1] - starts[k]
+                weight = weights[k] if len(weights) else 1.0
+                values[i] += weight * _chained_stage(scores, rows, size, weight, chained, grad, curvature)
 
 
 @part

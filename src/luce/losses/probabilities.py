@@ -44,11 +44,12 @@ def pair_probabilities(
     >>> bool(abs(p.tie[0, 1] - 1 / 3) < 4 * p.tie_error[0, 1])
     True
     """
-    if sizes is not None:
+    if sizes is not None or not hasattr(loss, "pair_chances"):
         _likelihood(loss, sizes)
     f = check_scores(scores)
     fits_in_memory(32.0 * len(f) ** 2, f"Chances of the pairs of {len(f):,} documents", "ask for fewer documents")
-    return loss.pair_chances(f, rng, samples, sizes)
+    chances: PairProbabilities = loss.pair_chances(f, rng, samples, sizes)  # type: ignore[attr-defined]
+    return chances
 
 
 def topk_probability(loss: Loss, scores: ArrayLike, k: int, rng: np.random.Generator | int = 0) -> FloatArray:
@@ -79,7 +80,21 @@ def topk_chances(
     (True, 4000)
     """
     f, k = check_scores(scores), whole("k", k, 1)
-    return loss.top_chances(f, k, np.random.default_rng(rng), draws)
+    if not hasattr(loss, "top_chances"):
+        raise SettingError(
+            f"The loss {loss.name!r} has no top-k probabilities; 'plackett_luce', 'topk_listmle', 'davidson' and the "
+            "'hom' losses have."
+        )
+    chances: TopKChances = loss.top_chances(f, k, np.random.default_rng(rng), draws)
+    return chances
+
+
+def of_length(loss: Loss, k: int) -> Loss:
+    """The same loss with a top of k documents, for losses that have a top."""
+    if not hasattr(loss, "of_length"):
+        raise SettingError(f"k is the length of the top of a top-k loss, and {loss.name!r} is none; leave it out.")
+    found: Loss = loss.of_length(k)
+    return found
 
 
 def sample_rankings(
@@ -163,6 +178,8 @@ def _pair_likelihoods(
 
 
 def _likelihood(loss: Loss, sizes: SizeModel | None) -> Likelihood:
-    if sizes is not None and not loss.as_likelihood().knows_tiers:
+    if not isinstance(loss, Likelihood):
+        raise SettingError(f"The loss {loss.name!r} is not a likelihood of rankings; 'pmop' and 'plackett_luce' are.")
+    if sizes is not None and not loss.knows_tiers:
         raise SettingError(f"The loss {loss.name!r} knows no tiers, so it cannot use fitted sizes; leave them out.")
-    return loss.as_likelihood()
+    return loss

@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from luce.losses.base import Loss, Outputs, Target, as_labels
+from luce.losses.base import Target, as_labels
+from luce.losses.segments import Costs, Run, SegmentLoss
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import query_index
 from luce.spec import option
@@ -85,7 +85,7 @@ def pool_adjacent(values, offsets):  # type: ignore[no-untyped-def]
                 at += 1
 
 
-class MonotoneRetargeting(Loss):
+class MonotoneRetargeting(SegmentLoss):
     r"""Half the squared distance of the scores from the nearest that are in the order of the grades.
 
     Convex, with a gradient that is nowhere steeper than 1; 0 where the scores are in order by the margin.
@@ -112,14 +112,9 @@ class MonotoneRetargeting(Loss):
         """The levels of the grades."""
         return levels_of(as_labels(self, target, offsets), offsets)
 
-    def fill(self, prepared: Levels, scores: FloatArray, out: Outputs) -> None:
+    def costs(self, s: FloatArray, run: Run, known: Levels) -> Costs:
         """Distances from the targets; a bound of the curvature is 1, of queries without two grades 0."""
-        cuts = prepared.offsets[out.chunk[0] : out.chunk[1] + 1]
-        rows, local = slice(cuts[0], cuts[-1]), cuts - cuts[0]
-        here = Levels(prepared.level[rows], local)
-        apart = scores[rows] - nearest_targets(scores[rows], here, self.margin)
-        out.grad[rows] = apart
-        if len(out.curvature):
-            speaks: NDArray[np.bool_] = np.maximum.reduceat(here.level, local[:-1]) > 0
-            out.curvature[rows] = np.repeat(speaks.astype(np.float64), np.diff(local))
-        out.values[:] = 0.5 * np.add.reduceat(apart * apart, local[:-1])
+        here = Levels(known.level[run.rows], run.offsets)
+        apart = s - nearest_targets(s, here, self.margin)
+        speaks = np.maximum.reduceat(here.level, run.firsts) > 0
+        return 0.5 * run.sums(apart * apart), apart, run.each(speaks.astype(np.float64))

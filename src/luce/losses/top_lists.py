@@ -19,8 +19,8 @@ from luce.checks import is_whole
 from luce.data.statements import Statements
 from luce.errors import RowsError, SettingError
 from luce.losses.base import Outputs
-from luce.losses.partition import Races
 from luce.losses.plackett_luce import EXACT, run_races
+from luce.losses.stages import Races
 from luce.numerics.compiled import kernel
 from luce.numerics.races import chance_of_seats
 from luce.numerics.segments import query_index, runs

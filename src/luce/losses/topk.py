@@ -17,7 +17,7 @@ from luce.errors import SettingError
 from luce.losses.base import Likelihood, Outputs, Target, check_scores, statements
 from luce.losses.chances import PairProbabilities, TopKChances, exact_top
 from luce.losses.one_one import OneOneLaw
-from luce.losses.pair_sums import Here, Sums
+from luce.losses.pairs import Here, Sums
 from luce.losses.pairwise import RankNet
 from luce.losses.plackett_luce import race_to_top
 from luce.losses.top_lists import (
@@ -35,7 +35,7 @@ from luce.losses.top_lists import (
     top_lists,
 )
 from luce.losses.top_sets import AllSets, SetLaw, draw_sets, weighed_sets
-from luce.numerics.segments import log_sums
+from luce.numerics.segments import shares
 from luce.numerics.threads import one_blas_thread
 from luce.spec import option
 from luce.types import FloatArray, IntArray
@@ -247,12 +247,12 @@ class HomGG(TopKLoss):
     ) -> None:
         """-log of the share of T in the sum over all; its curvature is that of log sum over all, a convex majoriser."""
         sizes = np.diff(starts)
-        logs = log_sums(f, starts[:-1], sizes)
+        logs, inside = shares(f, starts[:-1], sizes)
         log_t, log_f = logs[::2], logs[1::2]
         log_all = np.logaddexp(log_t, log_f)
         outside = np.exp(log_f - log_all)
         values[:] = np.logaddexp(0.0, log_f - log_t)
-        slopes[:] = np.repeat(np.column_stack([-outside, outside]).ravel(), sizes) * np.exp(f - np.repeat(logs, sizes))
+        slopes[:] = np.repeat(np.column_stack([-outside, outside]).ravel(), sizes) * inside
         if len(bends):
             p = np.exp(f - np.repeat(np.repeat(log_all, 2), sizes))
             bends[:] = p * (1.0 - p)
@@ -397,14 +397,14 @@ class HomOG(_Composite):
     ) -> None:
         """Every document of T by itself against all of F."""
         sizes = np.diff(starts)
-        logs = log_sums(f, starts[:-1], sizes)
+        logs, inside = shares(f, starts[:-1], sizes)
         in_t = np.repeat(np.tile([True, False], len(values)), sizes)
         log_f = np.repeat(logs[1::2], sizes[::2])
         log_d = np.logaddexp(f[in_t], log_f)
         firsts = np.concatenate([[0], np.cumsum(sizes[:-2:2])])
         values[:] = np.add.reduceat(log_d - f[in_t], firsts)
         loses = np.exp(log_f - log_d)
-        share = np.exp(f[~in_t] - np.repeat(logs[1::2], sizes[1::2]))
+        share = inside[~in_t]
         slopes[in_t] = -loses
         slopes[~in_t] = share * np.repeat(np.add.reduceat(loses, firsts), sizes[1::2])
         if len(bends):

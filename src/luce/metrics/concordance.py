@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from luce.metrics.lists import Lists
 from luce.metrics.ranked import Ranking, longest_of, ranked_query
 from luce.numerics.compiled import kernel, part
+from luce.numerics.sorting import add_at, sum_before
 from luce.types import FloatArray, IntArray
 
 
@@ -77,15 +78,6 @@ def footrule(lists: Lists, k: int) -> FloatArray:
     return np.where(counts > 1, lists.each(_distances, middle) / np.maximum(n * n // 2, 1), np.nan)
 
 
-@part
-def _seen_up_to(tree: IntArray, level: int) -> int:
-    total, i = 0, level + 1
-    while i > 0:
-        total += tree[i]
-        i -= i & -i
-    return total
-
-
 @kernel
 def _count_pairs(begin, end, ranking, levels, counts, found, out):  # type: ignore[no-untyped-def]
     """Count pairs in O(n log levels): a Fenwick tree holds the levels of the documents with higher scores."""
@@ -98,13 +90,10 @@ def _count_pairs(begin, end, ranking, levels, counts, found, out):  # type: igno
             found[q, 0] += (last - first) * (last - first - 1) // 2
             for i in range(first, last):
                 mine = level[ranked.order[i]]
-                found[q, 1] += _seen_up_to(tree, mine - 1)
-                found[q, 2] += first - _seen_up_to(tree, mine)
+                found[q, 1] += sum_before(tree, mine)
+                found[q, 2] += first - sum_before(tree, mine + 1)
             for i in range(first, last):
-                node = level[ranked.order[i]] + 1
-                while node <= counts[q]:
-                    tree[node] += 1
-                    node += node & -node
+                add_at(tree, level[ranked.order[i]], counts[q], 1)
 
 
 @kernel

@@ -133,7 +133,10 @@ class _Files(IndexDataCacheFile):
             stream.write(content.getvalue() + _digest(content.getvalue()))
 
     def _load_index(self) -> Any:
-        return super()._load_index() if self._is_whole(self._index_path) else {}  # type: ignore[no-untyped-call]
+        try:
+            return super()._load_index() if self._is_whole(self._index_path) else {}  # type: ignore[no-untyped-call]
+        except (ImportError, AttributeError):  # of an earlier luce, some of whose types stand elsewhere now
+            return {}
 
     def _load_data(self, name: str) -> Any:
         path = self._data_path(name)  # type: ignore[no-untyped-call]
@@ -194,8 +197,9 @@ def fingerprint(function: Any) -> str:
         digest.update(here.__module__.encode())  # by which what was compiled finds its parts again
         codes, names = [here.__code__], set[str]()
         for code in codes:
-            codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-            plain = [constant for constant in code.co_consts if not isinstance(constant, types.CodeType)]
+            plain: list[Any] = []
+            for constant in code.co_consts:
+                (codes if isinstance(constant, types.CodeType) else plain).append(constant)
             digest.update(code.co_code + repr((code.co_names, code.co_varnames, plain)).encode())
             names.update(code.co_names)
         for name in sorted(names):

@@ -109,7 +109,7 @@ class Products:
                 accumulate_rows(Z[: len(d)], d, d_linear)
                 scale_rows(Z, d, scaled)
                 upper_product(scaled, Z, sums)
-                _gather(sums, self.left, self.right, d_weights)
+                d_weights += sums[self.left, self.right]
 
 
 def upper_panels(n: int) -> list[tuple[int, int]]:
@@ -138,14 +138,11 @@ def standardise_rows(X, mean, inverse_sd, out):  # type: ignore[no-untyped-def]
     out[rows:] = 0
 
 
-@kernel
-def scale_rows(Z, factors, out):  # type: ignore[no-untyped-def]
+def scale_rows(Z: NDArray[np.float32], factors: FloatArray, out: NDArray[np.float32]) -> None:
     """`out = diag(factors) Z`; rows beyond the factors become 0."""
-    for i in range(len(factors)):
-        factor = np.float32(factors[i])
-        for j in range(Z.shape[1]):
-            out[i, j] = factor * Z[i, j]
-    out[len(factors) :] = 0
+    n = len(factors)
+    np.multiply(Z[:n], factors.astype(np.float32)[:, None], out=out[:n])
+    out[n:] = 0.0
 
 
 @kernel(reorder=True)
@@ -155,12 +152,6 @@ def _join(Z, ZW, linear, out):  # type: ignore[no-untyped-def]
         for j in range(Z.shape[1]):
             total += Z[i, j] * (ZW[i, j] + linear[j])
         out[i] = total
-
-
-@kernel
-def _gather(sums, left, right, out):  # type: ignore[no-untyped-def]
-    for k in range(len(left)):
-        out[k] += sums[left[k], right[k]]
 
 
 @kernel(reorder=True)

@@ -143,6 +143,16 @@ def log_sums(values: FloatArray, firsts: IntArray, sizes: IntArray) -> FloatArra
     return logs
 
 
+def shares(values: FloatArray, firsts: IntArray, sizes: IntArray) -> tuple[FloatArray, FloatArray]:
+    """For every query what `log_sums` gives, and for every value its share in the sum: a softmax a query.
+
+    >>> shares(np.log([1.0, 3.0, 2.0]), np.array([0, 2]), np.array([2, 1]))[1].round(12).tolist()
+    [0.25, 0.75, 1.0]
+    """
+    logs = log_sums(values, firsts, sizes)
+    return logs, np.exp(values - np.repeat(logs, sizes))
+
+
 def query_index(offsets: IntArray) -> IntArray:
     """The number of the query of every row.
 

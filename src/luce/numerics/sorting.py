@@ -1,4 +1,4 @@
-"""Stable sorts for compiled kernels, fast on the short lists that queries are."""
+"""Stable sorts for compiled kernels, fast on the short lists that queries are, and sums in the order of sorting."""
 
 from __future__ import annotations
 
@@ -109,3 +109,22 @@ def sort_grades(grades: FloatArray, order: IntArray, space: SortSpace) -> None:
         grade = int(grades[i])
         order[counts[grade]] = i
         counts[grade] += 1
+
+
+@part
+def add_at(tree, place, size, amount):  # type: ignore[no-untyped-def]
+    """Add to one of `size` places of Fenwick's tree, which has an entry more than places."""
+    at = place + 1
+    while at <= size:
+        tree[at] += amount
+        at += at & -at
+
+
+@part
+def sum_before(tree, place):  # type: ignore[no-untyped-def]
+    """The sum over the places before this one of Fenwick's tree."""
+    total, at = tree[0], place
+    while at > 0:
+        total += tree[at]
+        at -= at & -at
+    return total

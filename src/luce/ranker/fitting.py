@@ -21,7 +21,7 @@ from luce.errors import DataError, LuceWarning, RowsError, SettingError, of_user
 from luce.losses.base import Loss
 from luce.losses.function_loss import warn_of_gradient
 from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons
-from luce.losses.partition import PartitionLikelihood
+from luce.losses.stages import PartitionLikelihood
 from luce.numerics.segments import tiers
 from luce.ranker.parts import Parts, choose
 from luce.ranker.probabilities import Probabilities

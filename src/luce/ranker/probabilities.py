@@ -89,14 +89,14 @@ class Probabilities(Intake):
 
         `k` is the length of the top that a top-k loss draws, where it is not that of the training.
         """
-        from luce.losses.probabilities import sample_rankings
+        from luce.losses.probabilities import of_length, sample_rankings
 
         data = self._fitted_groups(X, None, qid)
         rng, model = self._rng(), self._sizes(sizes)
         if self._by_stages:
             return [self.scorer_.sample_many(X, rng, n) for X in self._lists_of(data)]
         loss, scores = self._likelihood(), self._scores(data)
-        loss = loss if k is None else loss.of_length(k)
+        loss = loss if k is None else of_length(loss, k)
         return [sample_rankings(loss, scores[a:b], rng, n, model) for a, b in pairwise(data.offsets)]
 
     def pairs(

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from luce.auto.plan import as_rows
 from luce.losses.pairwise import LinkedLoss
-from luce.losses.partition import PartitionLikelihood
 from luce.losses.plackett_luce import PlackettLuce
 from luce.losses.probabilities import pair_probabilities
+from luce.losses.stages import PartitionLikelihood
 from luce.metrics.calibration import bins_of, reliability
 from luce.metrics.catalog import parse
 from luce.metrics.conventions import conventions

@@ -131,7 +131,7 @@ class _Search:
         if self.key(alpha) in self.known:
             return self.known[self.key(alpha)]
         trained = self.trainer.train(replace(self.fits, loss=self.loss.with_alpha(alpha)))
-        found = self.task.judged(_scores(trained.scorer, self.task))
+        found = self.task.judged_scorer(trained.scorer)
         best, rounds = trained.history.best_iteration, len(trained.history.objective)
         self._note(alpha, found, rounds if best is None else best, trained.history.converged)
         if self.progress:
@@ -144,16 +144,6 @@ class _Search:
         visit = {"alpha": [float(a) for a in alpha], "value": float(value), "iterations": int(iterations)}
         self.surface.append({**visit, "converged": bool(converged)})
         self.known[self.key(alpha)], self.iterations[self.key(alpha)] = float(value), int(iterations)
-
-
-def _scores(scorer: Any, task: Task) -> FloatArray:
-    """Scores of the queries that judge."""
-    assert task.valid is not None
-    if hasattr(scorer, "score_groups"):
-        scores: FloatArray = scorer.score_groups(task.valid, task.valid_base)
-        return scores
-    scores = scorer.score(task.valid.X, task.valid.offsets)
-    return scores if task.valid_base is None else scores + task.valid_base
 
 
 def _split(task: Task, part: float) -> Task:

@@ -91,14 +91,14 @@ class CosetObjective(Objective):
         self.chunks = chunk_queries(data.offsets, 2048)
         self._lists = _Stages(data, self.risk.prepared.lists)
 
-    def _block(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> tuple[float, FloatArray]:
+    def _block(self, parameters: FloatArray, loss: Loss, _: int, chunk: Chunk) -> tuple[float, FloatArray]:
         scale = self.scorer.inverse_spread  # type: ignore[attr-defined]
         grad = np.zeros(len(parameters))
         values = self._lists.values(parameters * scale, chunk, grad, self.query_weight)
         return float(values.sum()), grad * scale
 
     def _value(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> float:
-        return self._block(parameters, loss, chunk)[0]
+        return self._block(parameters, loss, 0, chunk)[0]
 
 
 class _Stages:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import NOT_WANTED, Loss, Risk
 from luce.losses.grades_and_statements import GradesAndComparisons, says_something
-from luce.losses.pair_sums import PairwiseLoss
+from luce.losses.pairs import PairLoss
 from luce.scorers.trees import OVER_PAIRS
 from luce.types import FloatArray, IntArray
 
@@ -125,12 +125,12 @@ class Derivatives(Risk):
 def _pair_counts(loss: Loss, target: Any, offsets: IntArray, curvature: str) -> FloatArray:
     parts = [loss.loss, loss.stated] if isinstance(loss, GradesAndComparisons) else [loss]
     for part in parts:
-        if not isinstance(part, PairwiseLoss):
+        if not isinstance(part, PairLoss):
             name = part.name
             raise SettingError(
                 f"curvature={curvature!r} counts pairs, and {name!r} is no loss over pairs; use 'newton'."
             )
-    pairwise = cast("PairwiseLoss", parts[0])
+    pairwise = cast("PairLoss", parts[0])
     if isinstance(loss, GradesAndComparisons):
         counts = loss.weight * pairwise.pair_counts(target.comparisons, offsets)
         return counts + pairwise.pair_counts(target.labels, offsets) if says_something(target.labels) else counts

@@ -74,8 +74,10 @@ def _of_pairs(metric: Metric, loss: Loss | None) -> Metric:
             warnings.warn(what, LuceWarning, stacklevel=5)
         return get("pairwise_accuracy")
 
+    from luce.losses.probabilities import pair_probabilities  # seldom asked for
+
     def log_prob(scores: FloatArray, labels: FloatArray) -> float:
-        chances = loss.pair_chances(scores, np.random.default_rng(0), 2000)
+        chances = pair_probabilities(loss, scores, np.random.default_rng(0))
         if labels[0] == labels[1]:  # of a model without ties the preferences alone are judged
             return float(np.log(chances.tie[0, 1])) if chances.tie[0, 1] > 0 else np.nan
         better, worse = (0, 1) if labels[0] > labels[1] else (1, 0)

@@ -11,6 +11,7 @@ column in those of the base as its unit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -281,6 +282,7 @@ class Reranker(Trainer):
         scorer, loss, data, valid = task.scorer, task.given_loss, task.data, task.valid
         refuse_missing(data)
         base, valid_base, linear = base_of(task, self)
+        own = replace(task, valid_base=valid_base)
         kernels = default_kernels(data) if scorer.kernels is None else scorer.kernels
         tau = float(base.std()) or 1.0
         z = (base - base.mean()) / tau
@@ -294,8 +296,7 @@ class Reranker(Trainer):
             )  # fmt: skip
 
         def judge(terms: tuple[Term, ...]) -> float:
-            assert valid is not None
-            return task.judged(fitted(terms, 0.0).score_groups(valid, valid_base))
+            return own.judged_scorer(fitted(terms, 0.0))
 
         search = _Search(problem, scorer, self, units, None if valid is None else judge, task.metric.greater_is_better)
         best, l2 = search.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -153,11 +154,9 @@ class Objective:
         """The sums of chunks (None: of all), which added in order make the objective."""
         n = self.scorer.n_parameters
         parameters, own = self.units * vector[:n], (loss or self.loss).with_parameters(vector[n:])
-        return map_chunks(
-            lambda _, chunk: self._block(parameters, own, chunk), self.chunks if chunks is None else chunks
-        )
+        return map_chunks(partial(self._block, parameters, own), self.chunks if chunks is None else chunks)
 
-    def _block(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> Part:
+    def _block(self, parameters: FloatArray, loss: Loss, _: int, chunk: Chunk) -> Part:
         if self._fused is not None:
             return self._fused(cast(LinearScorer, self.scorer), parameters, chunk)
         scorer, X, local = self.block(chunk)
@@ -167,7 +166,7 @@ class Objective:
 
     def _value(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> float:
         if self._fused is not None:
-            return self._block(parameters, loss, chunk)[0]
+            return self._block(parameters, loss, 0, chunk)[0]
         return float(self._forward(*self.block(chunk), parameters, loss, chunk)[0].sum())
 
     def block(self, chunk: Chunk) -> tuple[DifferentiableScorer, NDArray[np.float32], IntArray]:

@@ -32,7 +32,7 @@ from luce.data.named_rows import numbered_by_query
 from luce.errors import DataError, SettingError
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import evaluate_rows
-from luce.numerics.segments import query_index
+from luce.numerics.segments import query_index, shares
 from luce.numerics.threads import one_blas_thread
 from luce.scorers.kernel_sums import Normalisation, refuse_missing
 from luce.scorers.linear import LinearScorer, reciprocal
@@ -63,14 +63,9 @@ _SPREAD = 0.01
 def choice_costs(utility: FloatArray, right: NDArray[np.bool_], starts: IntArray) -> tuple[FloatArray, FloatArray]:
     """What every Luce choice costs, -log of the chance of a right document, and its gradient in the utilities."""
     sizes = np.diff(np.append(starts, len(utility)))
-    costs, slopes = np.zeros(len(starts)), np.zeros_like(utility)
-    for sign, values in ((1.0, utility), (-1.0, np.where(right, utility, -np.inf))):
-        top = np.maximum.reduceat(values, starts)
-        parts = np.exp(values - np.repeat(top, sizes))
-        sums = np.add.reduceat(parts, starts)
-        costs += sign * (top + np.log(sums))
-        slopes += sign * parts / np.repeat(sums, sizes)
-    return costs, slopes
+    left, share = shares(utility, starts, sizes)
+    good, of_good = shares(np.where(right, utility, -np.inf), starts, sizes)
+    return left - good, share - of_good
 
 
 class Choices(NamedTuple):
@@ -420,7 +415,7 @@ class CCRF(Algorithm):
     def train(self, task: Task) -> Trained:
         """L-BFGS."""
         self.check_task(task)
-        data, valid = task.data, task.valid
+        data = task.data
         refuse_missing(data)
         relation = self._chosen(data)
         feedback = self.form == "feedback"
@@ -428,11 +423,7 @@ class CCRF(Algorithm):
         def fitted(vector: FloatArray) -> FittedCCRF:
             return FittedCCRF(np.exp(vector[:-1]), float(vector[-1]), self.form, relation)
 
-        def validate(vector: FloatArray) -> float:
-            assert valid is not None
-            return task.judged(fitted(vector).score_groups(valid, None))
-
-        run = task.start_run(self.max_iter, self.early_stopping, validate)
+        run = task.start_run(self.max_iter, self.early_stopping, lambda vector: task.judged_scorer(fitted(vector)))
         with one_blas_thread():
             field = make_field(data, self.form, relation)
         start = np.append(np.full(data.n_features, -np.log(data.n_features)), 0.01 if feedback else 0.0)

@@ -71,9 +71,13 @@ class Task:
         return value
 
     def judged_scorer(self, scorer: FittedScorer) -> float:
-        """The metric of a fitted scorer on the validation data."""
-        assert self.valid is not None
-        return self.judged(scorer.score(self.valid.X, self.valid.offsets))
+        """The metric of a fitted scorer on the validation data, on top of their base."""
+        valid, base = self.valid, self.valid_base
+        assert valid is not None
+        if hasattr(scorer, "score_groups"):
+            return self.judged(scorer.score_groups(valid, base))
+        scores = scorer.score(valid.X, valid.offsets)
+        return self.judged(scores if base is None else scores + base)
 
     def fingerprint(self, trainer: Any, start: Any, drawn: bool = True) -> dict[str, Any]:
         """What a checkpoint must agree on: data, parts, the place that training starts from, and (`drawn`) the seed."""

@@ -11,7 +11,7 @@ import numpy as np
 from luce.data.comparisons import Comparisons
 from luce.data.statements import Statements
 from luce.errors import RowsError, SettingError
-from luce.losses.pair_sums import count_pairs
+from luce.losses.pairs import count_pairs
 from luce.numerics.segments import query_index, runs
 from luce.types import FloatArray, IntArray
 

@@ -1,4 +1,4 @@
-"""Losses that are sums over pairs of documents: which pairs, with what weight, and how a pass over them is made."""
+"""The driver of losses that are sums over pairs of documents: which pairs, with what weight, and how to sum them."""
 
 from __future__ import annotations
 
@@ -187,8 +187,12 @@ def grades(name: str, given: Any) -> tuple[float, ...]:
         raise SettingError(f"{name} is {given!r}; it must be some grades, or None for all.") from None
 
 
-class PairwiseLoss(Loss):
+class PairLoss(Loss):
     """Sum over the pairs of a query of a function of the difference of two scores: the risk [Ties] (8).
+
+    A loss of this kind gives `terms`, what one pair costs, and no more: all pairs are then taken one by one. One that
+    has a faster way gives `run_pairs` as well, as smooth links do (`luce.losses.pairwise`) and margins
+    (`luce.losses.margins`).
 
     The target is grades (every pair of different grades, better first; every pair of equal grades is a tie), or
     `Comparisons` with explicit preferences and ties.
@@ -202,6 +206,13 @@ class PairwiseLoss(Loss):
         None, or what a pair weighs by the position of its better document in the ideal order: "log2" is
         1 / log2(position + 1), "reciprocal" 1 / position, a sequence gives the weights of positions 1, 2, ... and its
         last one goes on. Tied documents share the mean of the positions that they fill.
+
+    >>> class Exponential(PairLoss):
+    ...     name = "exponential"
+    ...     def terms(self, d, tied):
+    ...         return np.exp(-d) * np.array([1.0, -1.0, 1.0, 0.0]).reshape(4, *[1] * np.ndim(d))
+    >>> Exponential().value_and_grad([0.0, 0.0, 0.0], [1, 0, 0])[1].tolist()
+    [-2.0, 1.0, 1.0]
     """
 
     takes_comparisons: ClassVar[bool] = True
@@ -297,9 +308,11 @@ class PairwiseLoss(Loss):
         if d_parameters.size:
             d_parameters[:, 0] = np.bincount(query, sums.by_t, len(values))
 
-    @abstractmethod
     def run_pairs(self, here: Here, sums: Sums) -> None:
         """Fill values and derivatives in the tie parameter of a run of groups; add to slopes and bends."""
+        for q in range(len(sums.values)):
+            edges = here.starts[here.queries[q] : here.queries[q + 1] + 1]
+            self.one_by_one(here.part(edges, ties=True), sums.part(q, slice(edges[0], edges[-1])))
 
     def _two_by_two(self, here: Here, sums: Sums) -> None:
         """Groups of two documents each, which need no loop: a pair is its difference."""

@@ -1,4 +1,4 @@
-"""What likelihoods that go stage by stage share, and those over ordered partitions: sizes, probabilities and draws."""
+"""The driver of likelihoods that go stage by stage, tier after tier from what is left; and ordered partitions."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ class Races(NamedTuple):
     weights: FloatArray
 
 
-class StagedLikelihood(Likelihood):
+class StageLoss(Likelihood):
     r"""A likelihood that goes stage by stage over the tiers of a query, and how its stages are weighed and cut.
+
+    A loss of this kind gives `stage`, how unlikely it is that a tier is taken from what is left, and `sample`. One that
+    has a kernel over all stages of a query gives `fill` in its place.
 
     Parameters
     ----------
@@ -47,6 +50,20 @@ class StagedLikelihood(Likelihood):
         kept. None takes queries whole.
     seed
         Of the cuts, and of a drawn order.
+
+    >>> import luce
+    >>> class Breslow(StageLoss):
+    ...     name = "breslow"
+    ...     def stage(self, f, size):
+    ...         log_share = f - np.logaddexp.reduce(f)
+    ...         chosen = 1.0 * (np.arange(len(f)) < size)
+    ...         share = np.exp(log_share)
+    ...         return -log_share[:size].sum(), size * share - chosen, size * share * (1.0 - share)
+    ...     def sample(self, scores, rng):
+    ...         return np.argsort(np.argsort(scores + rng.gumbel(size=len(scores)))) + 1.0
+    >>> ours, luces = Breslow(), luce.losses.get("plackett_luce", ties="breslow")
+    >>> [round(loss.value_and_grad([0.3, 0.0, -0.5], [1, 1, 0])[0], 6) for loss in (ours, luces)]
+    [1.867937, 1.867937]
     """
 
     _: KW_ONLY
@@ -64,6 +81,31 @@ class StagedLikelihood(Likelihood):
         self.ordinal = self.tier_gain is None
         self.permutation_invariant = self.permutation_invariant and self.cut is None
 
+    def prepare(self, target: Target, offsets: IntArray) -> Races:
+        """Tiers of equal label, in the order of the stages, of queries or of their pieces."""
+        labels = as_labels(self, target, offsets)
+        return self._races(labels, labels, offsets)
+
+    def stage(self, f: FloatArray, size: int) -> tuple[float, FloatArray, FloatArray]:
+        """-log P that the first `size` of what is left are taken, with slope and curvature of all that are left."""
+        raise SettingError(f"The loss {self.name!r} goes stage by stage, and has neither a method stage nor fill.")
+
+    def fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
+        """One value a query, the sum over its races, stage by stage."""
+        order, starts, weights = prepared.order, prepared.starts, prepared.weights
+        for number, q in enumerate(range(*out.chunk)):
+            own = slice(prepared.offsets[q], prepared.offsets[q + 1])
+            out.values[number], out.grad[own], out.curvature[own] = 0.0, 0.0, 0.0
+            for race in range(prepared.queries[q], prepared.queries[q + 1]):
+                begin, end = prepared.races[race], prepared.races[race + 1]
+                for k in range(begin, end):
+                    left, weight = order[starts[k] : starts[end]], weights[k] if len(weights) else 1.0
+                    value, slopes, bends = self.stage(scores[left], int(starts[k + 1] - starts[k]))
+                    out.values[number] += weight * value
+                    out.grad[left] += weight * slopes
+                    if len(out.curvature):
+                        out.curvature[left] += weight * bends
+
     def _races(self, keys: FloatArray, labels: FloatArray, offsets: IntArray) -> Races:
         """Tiers of equal key, of queries or of their pieces."""
         if self.cut is None:
@@ -80,8 +122,13 @@ class StagedLikelihood(Likelihood):
                 "tier_gain out for one."
             )
 
+    def log_prob(self, scores: ArrayLike, target: Target) -> float:
+        """Log-probability of the tiers of one query, where the stages are probabilities."""
+        self._refuse_weighed()
+        return -self._changed(cut=None).value_and_grad(scores, target)[0]
 
-class PartitionLikelihood(StagedLikelihood):
+
+class PartitionLikelihood(StageLoss):
     r"""A likelihood over ordered partitions, $p(X_1, \dots, X_K) = \prod_k p_k(X_k \mid R_k)$.
 
     The chain of stages is [PMOP] (4), the choice of a tier among the non-empty subsets of what is left [PMOP] (5), the
@@ -100,18 +147,6 @@ class PartitionLikelihood(StagedLikelihood):
         """Tiers of equal label, in the order of the stages, of queries or of their pieces."""
         labels = as_labels(self, target, offsets)
         return self._races(orient(self.direction) * labels, labels, offsets)
-
-    def fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
-        """One value a query, the sum over its pieces where it is cut."""
-        firsts = prepared.queries[out.chunk[0] : out.chunk[1] + 1]
-        pieces = (int(firsts[0]), int(firsts[-1]))
-        values = np.empty(pieces[1] - pieces[0])
-        self._fill(prepared, scores, out._replace(chunk=pieces, values=values))
-        out.values[:] = np.add.reduceat(values, firsts[:-1] - firsts[0])
-
-    @abstractmethod
-    def _fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
-        """`Loss.fill` for races."""
 
     def fit_sizes(self, labels: ArrayLike, offsets: ArrayLike | None = None) -> SizeModel:
         """The sizes of tiers in training data, for the probabilities of this loss."""
