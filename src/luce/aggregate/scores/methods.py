@@ -175,13 +175,18 @@ def _pairs(root, nu, item, place, offsets, weights, pulls, bends, of_ties, out):
     for task in range(len(weights)):
         w = weights[task]
         for r in range(offsets[task], offsets[task + 1]):
-            i = item[r]
+            i, chance = item[r], 1.0
             for s in range(r + 1, offsets[task + 1]):
                 j = item[s]
                 win, lose, tie = root[i] ** 2, root[j] ** 2, nu * root[i] * root[j]
                 whole = win + lose + tie
                 drawn = place[r] == place[s]
-                total -= w * np.log((tie if drawn else win) / whole)
+                # One logarithm for many pairs, as long as their product can be told from 0.
+                this = (tie if drawn else win) / whole
+                if chance * this < 1e-290:
+                    total -= w * np.log(chance)
+                    chance = 1.0
+                chance *= this
                 lead, tie = 0.5 * (win - lose) / whole, tie / whole
                 pull = w * (lead - (0.0 if drawn else 0.5))
                 bend = w * (0.25 * (1.0 - tie) - lead * lead)
@@ -197,6 +202,7 @@ def _pairs(root, nu, item, place, offsets, weights, pulls, bends, of_ties, out):
                 of_ties[task, 1] += w * tie * (1.0 - tie)
                 out[i, n] -= mixed
                 out[j, n] += mixed
+            total -= w * np.log(chance)
         out[n, n] += 0.5 * of_ties[task, 1]
     return total
 
