@@ -240,6 +240,18 @@ def _by_row(code, modelled, half, wanted, d, t, weight, out, sums):  # type: ign
     for r in range(len(d)):
         for k in range(3):
             out[k, r] = 0.0
+        if wanted == _DERIVATIVES and modelled and code == links.DAVIDSON:
+            # Second derivatives are the same whatever the outcome: one exponential family.
+            won, lost, tied = weight[r, 0], weight[r, 1], weight[r, 2]
+            top, log_total, p_win, p_loss, p_tie = links.davidson_shares(d[r], t)
+            total, decided = won + lost + tied, p_win + p_loss
+            out[0, r] = won * (p_loss + 0.5 * p_tie) - lost * (p_win + 0.5 * p_tie) + 0.5 * tied * (p_loss - p_win)
+            out[1, r] = -total * (p_win * p_loss + 0.25 * p_tie * decided)
+            out[2, r] = 0.5 * total * p_tie * (p_win - p_loss)
+            sums[0] += won * (0.5 * d[r] - top) - lost * (0.5 * d[r] + top) + tied * (t - top) - total * log_total
+            sums[1] += tied * decided - (won + lost) * p_tie
+            sums[2] -= total * p_tie * decided
+            continue
         for outcome in range(3):
             w = weight[r, outcome]
             if w == 0.0 or (outcome == 2 and not (modelled or half)):
