@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,37 +23,37 @@ from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
 
 
-class Likelihood:
+class Likelihood(ABC):
     """Minus a log-likelihood (or half a sum of squares) of strengths, coefficients and a tie parameter."""
 
     @property
+    @abstractmethod
     def n_parameters(self) -> int:
         """Strengths first, then coefficients, then a tie parameter."""
-        raise NotImplementedError
 
     def start(self) -> FloatArray:
         """Where Newton starts: all equal."""
         return np.zeros(self.n_parameters)
 
+    @abstractmethod
     def __call__(self, x: FloatArray) -> Point:
         """Value, gradient and Hessian of what is minimised."""
-        raise NotImplementedError
 
+    @abstractmethod
     def meat(self, x: FloatArray) -> FloatArray:
         """Sum of outer products of the score vectors, of battles or races or, where there are judges, of these."""
-        raise NotImplementedError
 
     def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """At a point that was evaluated, constants included."""
         return -at.value
 
+    @abstractmethod
     def within(self, label: IntArray) -> Self:
         """That of what happened between items with one label."""
-        raise NotImplementedError
 
+    @abstractmethod
     def resampled(self, rng: np.random.Generator) -> Self:
         """That of a bootstrap sample."""
-        raise NotImplementedError
 
     def sample(self) -> Self | None:
         """That of a small sample, whose maximum is a good start; None where there is no need."""
@@ -134,13 +135,13 @@ class _OfCounts(Likelihood):
             sums = sparse.csr_array(sparse.hstack([sums, sparse.csr_array((judged @ by_t)[:, None])]))
         return cross(sums)
 
+    @abstractmethod
     def scatter(self, x: FloatArray) -> FloatArray:
         """Sum over battles of the outer product of their score vectors."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of every cell (row of the design times 3 plus outcome): d log P / d (predictor) and / d (tie parameter)."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
