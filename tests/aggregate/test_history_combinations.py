@@ -211,6 +211,22 @@ def test_categories_in_time_are_kept(league, tmp_path, settings) -> None:
         update_board(path, new, **{key: value for key, value in again.items() if key != "by"})
 
 
+def test_the_first_draws_of_a_category_have_the_tie_parameter_of_all(league, tmp_path) -> None:
+    """Where its draws come with the update, a category is as if it had known the tie parameter from the start."""
+    old, new = parts(league)
+    kept = [kind == "x" or outcome != "tie" for kind, outcome in zip(old["kind"], old["outcome"], strict=True)]
+    old = {key: [value for value, keep in zip(values, kept, strict=True) if keep] for key, values in old.items()}
+    first = leaderboard(old, time="day", by="kind", drift=0.04)
+    assert (first["x"].modelled, first["y"].modelled) == (True, False)
+    save_board(first, tmp_path / "b.luce")
+    again = update_board(tmp_path / "b.luce", new, time="day", by="kind")
+    assert again["y"].tie == first.overall.tie
+    assert again["y"].draw_probability("p0", "p1") > 0.05
+    assert any("y: Its first draws have the tie parameter of all battles." in note for note in again.notes)
+    save_board(again, tmp_path / "b.luce")
+    assert update_board(tmp_path / "b.luce", new, time="day", by="kind")["y"].tie == pytest.approx(again["y"].tie)
+
+
 def test_categories_in_time(league, tmp_path) -> None:
     boards = leaderboard(league, time="day", by="kind", scale="elo")
     assert sorted(boards.boards) == ["x", "y"]

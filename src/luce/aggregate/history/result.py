@@ -42,8 +42,6 @@ from luce.types import FloatArray
 if TYPE_CHECKING:
     from luce.aggregate.board.categories import CategoryBoards
 
-_KIND = "history"
-_SCALE = ("scale", "anchor", "anchor_at")
 _NODES, _WEIGHTS = roots_hermitenorm(15)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -257,6 +255,9 @@ def update_histories(kept: CategoryBoards, battles: Battles, notes: tuple[str, .
     for name, part in by_category(battles).items():
         before = boards.get(shown[name], newcomers)
         scale, lost = whole.scale.of((*before.players, *part.names))
+        if whole.modelled and not before.modelled and part.has_draws:
+            before = replace(before, modelled=True, parameters=before.parameters._replace(t=whole.parameters.t))
+            lost = (*lost, "Its first draws have the tie parameter of all battles.")
         try:
             boards[shown[name]] = replace(before, scale=scale).after(replace(part, notes=()), lost)
         except DataError as error:
