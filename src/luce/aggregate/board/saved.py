@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -41,12 +41,13 @@ def save_board(board: Board | History | CategoryBoards, path: str | Path) -> Non
     if "names" in options:
         options["names"] = {str(plain(key)): str(name) for key, name in options["names"].items()}
     if isinstance(whole, History):
-        parts = board.boards if isinstance(board, CategoryBoards) else {}
+        parts: dict[str, Any] = dict(board.items()) if isinstance(board, CategoryBoards) else {}
         kind, ids, (settings, arrays) = "history", whole.read_ids, _moving(whole)
         if isinstance(board, CategoryBoards):
-            settings["categories"] = {}
+            settings["categories"] = []
         for k, (name, part) in enumerate(parts.items()):
-            settings["categories"][name], own = _moving(part)
+            more, own = _moving(part)
+            settings["categories"].append([name, more])
             arrays |= {f"{column} {k}": values for column, values in own.items()}
     else:
         kind, ids, cells = "board", whole.kept.read_ids or Ids(), _cells(whole.kept)
@@ -95,19 +96,20 @@ def read_board(path: str | Path) -> tuple[Battles | History | CategoryBoards, st
     kept = read_container(path, kind)
     with restoring(path):
         settings, arrays = kept.settings, {name: values.copy() for name, values in kept.arrays.items()}
-        ids, found = Ids(arrays.pop("ids", NO_IDS)), None
+        ids = Ids(arrays.pop("ids", NO_IDS))
+        found: Battles | History | CategoryBoards | None = None
         if kind == "board":
             found = _battles(settings, arrays, ids)
         else:
-            parts = dict(settings.get("categories", {}))
+            parts = dict(settings.get("categories", ()))
             histories = [
                 _history({**settings, **own}, arrays, end, ids)
                 for own, end in [({}, ""), *((own, f" {k}") for k, own in enumerate(parts.values()))]
             ]
             if all(histories):
-                whole, *others = histories
+                whole, *others = cast(list[Any], histories)
                 boards = dict(zip(parts, others, strict=True))
-                found = CategoryBoards("", whole, boards, None) if "categories" in settings else whole  # type: ignore[arg-type]
+                found = CategoryBoards("", whole, boards, None) if "categories" in settings else whole
         if found is None:
             raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
         return found, str(settings["model"]), dict(settings.get("options", {}))
@@ -180,7 +182,8 @@ def update_board(
     still = {key: value for key, value in stays.items() if key != "pool" or options.get("by") is not None}
     asked = Request.of(data, name, options | still, rng)
     _check(asked, kept, path)
-    read_ids = (kept.overall if isinstance(kept, CategoryBoards) else kept).read_ids
+    whole: Any = kept.overall if isinstance(kept, CategoryBoards) else kept
+    read_ids = whole.read_ids
     known = NO_IDS if read_ids is None else read_ids()
     found = find_columns(asked.source, asked.columns)
     source, ids, note = leave_out_seen(asked.source, asked.columns.id, known)
@@ -268,7 +271,8 @@ def _joined(old: Battles, new: Battles) -> Battles:
         raise SettingError("An update has no teams; fit all battles instead.")
     if (old.share is None) != (new.share is None):
         raise SettingError("Either the board or the update has parts of wins, and the other has not; fit all battles.")
-    lists, notes, parts = {"covariate_names": old.covariate_names}, list(new.notes), [old, new]
+    lists: dict[str, Any] = {"covariate_names": old.covariate_names}
+    notes, parts = list(new.notes), [old, new]
     for of in ("names", "category_names", "group_names"):
         shown, said = one_form((*getattr(old, of), *getattr(new, of)))
         lists[of], notes = tuple(sorted(set(shown.values()))), [*notes, *said]
