@@ -34,8 +34,10 @@ def true_ranks(truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return 1 + np.sum(truth > truth[:, None], axis=1), np.sum(truth >= truth[:, None], axis=1)
 
 
-def battles(truth: np.ndarray, games: int, repetitions: int, rng: np.random.Generator) -> tuple[float, float]:
-    """Davidson, `games` battles a pair: coverage of 95% intervals of strengths, and of all rank sets at once."""
+def battles(truth: np.ndarray, games: int, repetitions: int, rng: np.random.Generator) -> dict[str, float]:
+    """Davidson, `games` battles a pair: coverage of 95% intervals of strengths, of all rank sets at once and of each
+    rank interval by itself, and the mean width of the sets.
+    """
     model = get_model("davidson")
     assert model.link is not None
     first, second = np.triu_indices(len(truth), 1)
@@ -44,7 +46,8 @@ def battles(truth: np.ndarray, games: int, repetitions: int, rng: np.random.Gene
     p = np.column_stack([win, loss, 1.0 - win - loss])
     names = tuple(f"p{i}" for i in range(len(truth)))
     a, b, outcome = np.repeat(first, 3), np.repeat(second, 3), np.tile([0, 1, 2], len(first))
-    inside, whole = 0.0, 0
+    inside, whole, each, widths = 0.0, 0, 0.0, np.zeros(2)
+    least, greatest = true_ranks(truth)
     for _ in range(repetitions):
         count = np.concatenate([rng.multinomial(games, row) for row in p]).astype(float)
         keep = count > 0
@@ -56,7 +59,10 @@ def battles(truth: np.ndarray, games: int, repetitions: int, rng: np.random.Gene
         inside += np.mean(np.abs(found.x[:n] - expected) < 1.959964 * np.sqrt(np.diagonal(covariance)))
         sets = rank_sets(found.x[:n], covariance, draw_normal(covariance, 400, rng), problem.component, 0.95)
         whole += not false_decision(sets.surely_better, truth)
-    return inside / repetitions, whole / repetitions
+        each += np.mean((sets.each_lower <= least) & (greatest <= sets.each_upper))
+        widths += [np.mean(sets.upper - sets.lower + 1), np.mean(sets.each_upper - sets.each_lower + 1)]
+    found = {"strengths": inside, "all at once": whole, "each": each, "width": widths[0], "width of each": widths[1]}
+    return {name: value / repetitions for name, value in found.items()}
 
 
 def gaps_of(kind: str, hard: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -117,7 +123,7 @@ def newcomers(far: float, games: int, repetitions: int, rng: np.random.Generator
         u = rng.random(len(a))
         battles = Battles(names, a, b, np.where(u < win, 0, np.where(u < win + loss, 1, 2)))
         asked = Request(source, Columns(), Treatment(), model, Inference(), Scale(), rng)
-        board = fit_battles(asked, battles)
+        board = fit_battles(asked, battles, {})
         row = np.array([names.index(name) for name in board.names])
         true = truth[row] - truth[row] @ board.weights
         held = (board.lower <= true) & (true <= board.upper)
@@ -227,9 +233,10 @@ def main() -> None:
         )
     if "newcomers" in sys.argv:
         return
-    for name, truth in (("equal", np.zeros(8)), ("spaced", np.linspace(1, -1, 8))):
-        strengths, ranks = battles(truth, 40, repetitions, rng)
-        print(f"battles, 8 items, {name}: strengths {strengths:.3f}, rank sets {ranks:.3f}", flush=True)
+    pairs = np.repeat(np.linspace(1, -1, 4), 2)
+    for name, truth in (("equal", np.zeros(8)), ("spaced", np.linspace(1, -1, 8)), ("pairs of equals", pairs)):
+        said = ", ".join(f"{k} {v:.3f}" for k, v in battles(truth, 40, repetitions, rng).items())
+        print(f"battles, 8 items, {name}: {said}", flush=True)
     for models in (8, 20):
         for method in METHODS:
             for gaps in ("0", "0.3", "0.5", "hard"):

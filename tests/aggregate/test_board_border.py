@@ -236,7 +236,7 @@ def test_updates_refuse_what_they_cannot_use(tmp_path) -> None:
     timed = {**rows, "t": list(range(60)), "w": [1] * 60}
     save_board(leaderboard(rows), board)
     save_board(leaderboard(timed, time="t", side=True), history)
-    with pytest.raises(SettingError, match="without time, categories and judges"):
+    with pytest.raises(SettingError, match="is a board without judges; leave it out"):
         update_board(board, timed, group="w")
     with pytest.raises(SettingError, match="has a side effect"):
         update_board(history, timed, time="t")

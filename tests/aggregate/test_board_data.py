@@ -358,8 +358,9 @@ def test_where_graded_outcomes_do_not_fit(tmp_path) -> None:
     board = leaderboard(rows, group="judge")
     with pytest.raises(SettingError, match="leave parts of wins"):
         judge_agreement(board, rows, group="judge")
+    teams = {"a": ["x+y", "z"], "b": ["z", "x+y"], "outcome": ["a", "tie"]}
     with pytest.raises(SettingError, match="can be kept for updates"):
-        save_board(board, tmp_path / "b.luce")
+        save_board(leaderboard(teams, team_separator="+"), tmp_path / "b.luce")
 
 
 def test_a_graded_board_is_kept_and_updated(tmp_path) -> None:

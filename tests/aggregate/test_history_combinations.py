@@ -143,6 +143,90 @@ def test_no_draw_and_parts_of_wins(league) -> None:
     assert board.model.draws == "half"
 
 
+def gaps_of(ours, theirs) -> tuple[float, float]:
+    """Greatest gaps of strengths, and of errors in parts of them."""
+    assert sorted(ours.names) == sorted(theirs.names)
+    at = [ours.names.index(name) for name in theirs.names]
+    return np.abs(ours.strength[at] - theirs.strength).max(), np.abs(ours.se[at] / theirs.se - 1).max()
+
+
+def parts(league: dict[str, list], cut: int = 1000) -> tuple[dict[str, list], ...]:
+    return tuple({key: values[rows] for key, values in league.items()} for rows in (slice(cut), slice(cut, None)))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"by": "kind"},
+        {"by": "kind", "pool": False, "count": "times"},
+        {"by": "kind", "scale": "elo", "anchor": "p1"},
+        {"group": "judge"},
+        {"weight": "times"},
+        {"covariates": ["length"]},
+        {"by": "kind", "covariates": ["length"], "group": "judge", "weight": "times", "side": True},
+    ],
+)
+def test_an_update_of_a_board_that_stays_is_the_refit(league, tmp_path, settings) -> None:
+    (old, new), path = parts(league), tmp_path / "b.luce"
+    columns = {key: value for key, value in settings.items() if key not in ("pool", "scale", "anchor")}
+    save_board(leaderboard(old, **settings), path)
+    save_board(update_board(path, parts(new, 100)[0], **columns), path)
+    kept, whole = update_board(path, parts(new, 100)[1], **columns), leaderboard(league, **settings)
+    pairs = [(kept, whole)]
+    if "by" in settings:
+        pairs = [(kept.overall, whole.overall), *((kept[kind], board) for kind, board in whole.items())]
+    for ours, theirs in pairs:
+        assert max(gaps_of(ours, theirs)) < 1e-8
+        assert ours.n_battles == theirs.n_battles
+    if "by" in settings:
+        assert kept.spread == (None if whole.spread is None else pytest.approx(whole.spread))
+        assert kept.by == "kind"
+    for name in set(columns) & {"by", "group", "covariates"}:
+        with pytest.raises(SettingError, match=r"is a board with (categories|judges)|has length covariates"):
+            update_board(path, new, **{key: value for key, value in columns.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"scale": "elo", "anchor": "p1"}, {"covariates": ["length"], "draws": "half"}]
+)
+def test_categories_in_time_are_kept(league, tmp_path, settings) -> None:
+    """Near the refit; a category that is new begins with newcomers, and grows like the others."""
+    (old, new), path = parts(league), tmp_path / "b.luce"
+    again = {"time": "day", "by": "kind"} | {key: settings[key] for key in set(settings) & {"covariates"}}
+    save_board(leaderboard(old, drift=0.04, **(settings | again)), path)
+    kept, whole = update_board(path, new, **again), leaderboard(league, drift=0.04, **(settings | again))
+    for ours, theirs in ((kept.overall, whole.overall), *((kept[kind], board) for kind, board in whole.items())):
+        strength, error = gaps_of(ours, theirs)
+        assert (strength, error) < (0.2 * theirs.se.max(), 0.02)
+        assert ours.as_dict()["battles"] == theirs.as_dict()["battles"]
+    save_board(kept, path)
+    more = {**new, "kind": ["z"] * 150 + ["x"] * 50}
+    save_board(update_board(path, more, **again), path)
+    third = update_board(path, more, **again)
+    assert third["z"].as_dict()["battles"] == 300
+    assert third["x"].as_dict()["battles"] == kept["x"].as_dict()["battles"] + 100
+    assert third["y"].as_dict()["battles"] == kept["y"].as_dict()["battles"]
+    assert third["z"].parameters[:2] == third.overall.parameters[:2]
+    with pytest.raises(SettingError, match="is a board with categories"):
+        update_board(path, new, **{key: value for key, value in again.items() if key != "by"})
+
+
+def test_the_first_draws_of_a_category_have_the_tie_parameter_of_all(league, tmp_path) -> None:
+    """Where its draws come with the update, a category is as if it had known the tie parameter from the start."""
+    old, new = parts(league)
+    kept = [kind == "x" or outcome != "tie" for kind, outcome in zip(old["kind"], old["outcome"], strict=True)]
+    old = {key: [value for value, keep in zip(values, kept, strict=True) if keep] for key, values in old.items()}
+    first = leaderboard(old, time="day", by="kind", drift=0.04)
+    assert (first["x"].modelled, first["y"].modelled) == (True, False)
+    save_board(first, tmp_path / "b.luce")
+    again = update_board(tmp_path / "b.luce", new, time="day", by="kind")
+    assert again["y"].tie == first.overall.tie
+    assert again["y"].draw_probability("p0", "p1") > 0.05
+    assert any("y: Its first draws have the tie parameter of all battles." in note for note in again.notes)
+    save_board(again, tmp_path / "b.luce")
+    assert update_board(tmp_path / "b.luce", new, time="day", by="kind")["y"].tie == pytest.approx(again["y"].tie)
+
+
 def test_categories_in_time(league, tmp_path) -> None:
     boards = leaderboard(league, time="day", by="kind", scale="elo")
     assert sorted(boards.boards) == ["x", "y"]
@@ -152,8 +236,6 @@ def test_categories_in_time(league, tmp_path) -> None:
     assert boards.matrix().shape == (5, 2)
     assert boards.as_dict()["boards"]["x"]["now"] <= 400
     boards.plot(tmp_path / "b.svg")
-    with pytest.raises(SettingError, match="can be kept for updates"):
-        save_board(boards, tmp_path / "b.luce")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +268,7 @@ def test_an_update_of_each_is_near_the_refit(league, tmp_path, settings, again) 
     [
         ({}, {"covariates": ["length"]}, "has no covariates"),
         ({"covariates": ["length"]}, {}, "has length covariates"),
-        ({}, {"by": "kind"}, "without categories"),
+        ({}, {"by": "kind"}, "without categories; leave it out"),
         ({}, {"draws": "half"}, "keeps the drift, the draws"),
         ({}, {"drift": 0.3}, "keeps the drift, the draws"),
     ],

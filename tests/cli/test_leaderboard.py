@@ -155,6 +155,23 @@ def test_battles_to_hold_next(run, battles) -> None:
     assert (code, "--next does nothing with --by" in err) == (2, True)
 
 
+def test_boards_by_category_are_kept_and_updated(run, tmp_path) -> None:
+    rows = [f"{'xyz'[k % 3]},{'yzx'[k % 3]},{['a', 'b', 'a', 'tie'][k % 4]},{'pq'[k // 3 % 2]},{k}" for k in range(48)]
+    for name, part in (("old", rows[:36]), ("new", rows[36:]), ("all", rows)):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["a,b,outcome,kind,day", *part]) + "\n")
+    by = ("--by", "kind", "--json")
+    for time in ((), ("--time", "day")):
+        board, more = tmp_path / f"b{len(time)}.luce", (*by, *time)
+        assert run("leaderboard", tmp_path / "old.csv", *more, "--save", board)[0] == 0
+        code, out, _ = run("leaderboard", tmp_path / "new.csv", *more, "--update", board, "--save", board)
+        whole = json.loads(run("leaderboard", tmp_path / "all.csv", *more)[1])
+        assert code == 0
+        for kind, found in json.loads(out)["boards"].items():
+            assert found["battles"] == whole["boards"][kind]["battles"]
+    code, _, err = run("leaderboard", tmp_path / "new.csv", "--update", tmp_path / "b0.luce")
+    assert (code, "name their column: by (--by)" in err) == (2, True)
+
+
 def test_a_page_and_a_site_to_publish(run, battles, tmp_path) -> None:
     about = ("--title", "Arena", "--date", "2026-05-01", "--source", "our votes", "--link", "player1=https://a.b/?c=d")
     code, _, _ = run("leaderboard", battles, "--html", tmp_path / "b.html", "--site", tmp_path / "site", *about)

@@ -19,7 +19,8 @@ from tests.fuzz.readers import BATTLES, CLICKS
 
 __all__ = ["KINDS", "attack", "use"]
 
-KINDS = ("data", "table data", "counts", "board", "season")
+KINDS = ("data", "table data", "counts", "board", "season", "categories", "seasons")
+BY = "a,b,outcome,by,judge,date\n" + "x,y,a,p,1,1\ny,z,b,p,2,2\nz,x,tie,q,1,3\nx,y,b,q,2,4\n" * 2
 DATED = "a,b,outcome,date\nx,y,a,1\ny,z,b,2\nz,x,tie,3\nx,y,b,4\n"
 
 
@@ -33,10 +34,10 @@ def _clean(kind: str) -> bytes:
             log.write_text(CLICKS)
             luce.clicks.read(log).save(path)
         else:
-            log.write_text(BATTLES if kind == "board" else DATED)
-            luce.aggregate.save_board(
-                luce.aggregate.leaderboard(log, **({} if kind == "board" else {"time": "date"})), path
-            )
+            log.write_text({"board": BATTLES, "season": DATED}.get(kind, BY))
+            settings = {} if kind == "board" else {"time": "date"} if kind.startswith("season") else {"group": "judge"}
+            settings |= {"by": "by"} if kind in ("categories", "seasons") else {}
+            luce.aggregate.save_board(luce.aggregate.leaderboard(log, **settings), path)
         return path.read_bytes()
 
 

@@ -123,15 +123,24 @@ def _rao_kupper_tie(u, shape):  # type: ignore[no-untyped-def]
 
 
 @part
-def _davidson(d, t, wins):  # type: ignore[no-untyped-def]
-    """Log of a win or of a tie in Davidson's model, [PMOP] (19), with its derivatives."""
+def davidson_shares(d, t):  # type: ignore[no-untyped-def]
+    """Log of the sum of the weights of win, loss and tie in Davidson's model, [PMOP] (19), and their shares of it.
+
+    The log comes as that of the largest weight and what is added to it.
+    """
     # Weights of win, loss and tie are e^{d/2}, e^{-d/2} and e^t, all over the largest of them.
     top = max(0.5 * abs(d), t)
     won, lost, tied = math.exp(0.5 * d - top), math.exp(-0.5 * d - top), math.exp(t - top)
     # The log of the total is that of 1 + the two that are not the largest: exact also where a share is next to 1.
     rest = won + lost if top == t else tied + min(won, lost)
     total, log_total = 1.0 + rest, math.log1p(rest)
-    p_win, p_loss, p_tie = won / total, lost / total, tied / total
+    return top, log_total, won / total, lost / total, tied / total
+
+
+@part
+def _davidson(d, t, wins):  # type: ignore[no-untyped-def]
+    """Log of a win or of a tie in Davidson's model, with its derivatives."""
+    top, log_total, p_win, p_loss, p_tie = davidson_shares(d, t)
     second = -(p_win * p_loss + 0.25 * p_tie * (p_win + p_loss))
     by_tt = -p_tie * (p_win + p_loss)
     mixed = 0.5 * p_tie * (p_win - p_loss)

@@ -152,6 +152,7 @@ class Battles:
     """How much each battle of a row counts; None means 1."""
     group: IntArray | None = None
     """Who judged: rows of one group are resampled together."""
+    group_names: tuple[str, ...] = ()
     side: FloatArray | None = None
     """1 where side a has the advantage of its position, 0 on neutral ground; None: no such effect."""
     covariates: FloatArray | None = None
@@ -214,7 +215,7 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
         )
     strong, weight = _weigh_strong(found.strong, weight, treatment.strong, source.label)
     category, kinds, same_kind = _coded(rows, columns.by)
-    group, _, same_judge = _coded(rows, columns.group)
+    group, judges, same_judge = _coded(rows, columns.group)
     battles = Battles(
         names=names,
         a=a,
@@ -224,6 +225,7 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
         count=count,
         weight=weight,
         group=group,
+        group_names=judges,
         side=np.where(neutral, 0.0, 1.0) if treatment.side else None,
         covariates=covariates,
         covariate_names=tuple(columns.covariates),
@@ -435,7 +437,7 @@ def parts_of_wins(battles: Battles) -> Battles:
 
 
 def by_category(battles: Battles) -> dict[str, Battles]:
-    """The battles of every category by its name, each with the items that play there."""
+    """The battles of every category by its name, each with the items that play there and without a category."""
     assert battles.category is not None
     kinds = len(battles.category_names)
     # Sorted once and cut: a mask a category would pass over all battles again and again. Short numbers sort by radix.
@@ -443,6 +445,7 @@ def by_category(battles: Battles) -> dict[str, Battles]:
     ordered = select(battles, np.argsort(short, kind="stable"))
     ends = np.cumsum(np.bincount(battles.category, minlength=kinds)).tolist()
     cuts = [slice(low, high) for low, high in zip([0, *ends], ends, strict=False)]
+    ordered = replace(ordered, category=None, category_names=())
     return {name: _present(select(ordered, cut)) for name, cut in zip(battles.category_names, cuts, strict=True)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,36 +64,36 @@ def leaderboard(
         from luce.aggregate.history.result import fit_history
 
         return fit_history(asked, kept_options(options))
+    by = asked.columns.by
+    if by is not None and asked.holds_races:
+        raise SettingError(f"by is {by!r}, but {asked.source.label} holds races; boards by category need battles.")
+    if by is not None:
+        return fit_battles(asked, asked.battles(), kept_options(options))
     with one_blas_thread():
-        if asked.columns.by is not None:
-            return _categories(asked)
         return replace(_fitted(asked, take(asked), progress), options=kept_options(options))
 
 
-def fit_battles(asked: Request, battles: Battles) -> Board:
-    """The board of battles that were read."""
+def fit_battles(asked: Request, battles: Battles, kept: Mapping[str, Any]) -> Board | CategoryBoards:
+    """The board of battles that were read, or the boards of their categories; an update takes over the kept options."""
     with one_blas_thread():
-        return _fitted(asked, battle_problem(asked, battles))
+        if battles.category is not None:
+            return _categories(asked, battles, kept)
+        return replace(_fitted(asked, battle_problem(asked, battles)), options=kept)
 
 
-def _categories(asked: Request) -> CategoryBoards:
-    """One board a category and one of all, from one reading."""
+def _categories(asked: Request, battles: Battles, kept: Mapping[str, Any]) -> CategoryBoards:
+    """One board a category and one of all."""
     from luce.aggregate.board.categories import join_categories
 
     by, how, scale = asked.columns.by, asked.how, asked.scale
-    if asked.holds_races:
-        raise SettingError(f"by is {by!r}, but {asked.source.label} holds races; boards by category need battles.")
-    if asked.columns.id is not None:
-        raise SettingError("id does nothing with by: boards by category cannot be kept for updates; leave it out.")
-    battles = asked.battles()
     problem = battle_problem(asked, battles)
     found = estimate(problem, how)
-    whole = _board(asked, problem, found, _spread(asked, problem, found, None))
+    whole = replace(_board(asked, problem, found, _spread(asked, problem, found, None)), options=kept)
     near = Near(dict(zip(problem.names, found.x[: len(problem.names)].tolist(), strict=True)), whole.t)
     boards: dict[str, FittingProblem | Board | str] = {}
     for name, part in by_category(battles).items():
         try:
-            boards[name] = battle_problem(asked, replace(part, notes=()))
+            boards[name] = replace(battle_problem(asked, replace(part, notes=())), kept=None)
         except DataError as error:
             boards[name] = str(error)
     problems = {name: part for name, part in boards.items() if isinstance(part, FittingProblem)}

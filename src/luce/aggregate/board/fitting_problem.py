@@ -141,9 +141,7 @@ def battle_problem(asked: Request, pairs: Battles) -> FittingProblem:
         said.append(f"{pairs.both_bad:g} battles were bad on both sides; they {done}.")
     of_two = asked.model.family == "races"
     problem = race_problem(from_battles(pairs), asked.model) if of_two else paired_problem(pairs, asked.model)
-    special = (pairs.teams, pairs.covariates, pairs.weight, pairs.group)
-    kept = pairs if not of_two and all(values is None for values in special) else None
-    return replace(problem, n_results=pairs.n_battles, said=tuple(said), kept=kept)
+    return replace(problem, n_results=pairs.n_battles, said=tuple(said), kept=pairs if pairs.teams is None else None)
 
 
 def check_size(names: tuple[str, ...]) -> int:

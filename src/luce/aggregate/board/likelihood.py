@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,37 +23,37 @@ from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
 
 
-class Likelihood:
+class Likelihood(ABC):
     """Minus a log-likelihood (or half a sum of squares) of strengths, coefficients and a tie parameter."""
 
     @property
+    @abstractmethod
     def n_parameters(self) -> int:
         """Strengths first, then coefficients, then a tie parameter."""
-        raise NotImplementedError
 
     def start(self) -> FloatArray:
         """Where Newton starts: all equal."""
         return np.zeros(self.n_parameters)
 
+    @abstractmethod
     def __call__(self, x: FloatArray) -> Point:
         """Value, gradient and Hessian of what is minimised."""
-        raise NotImplementedError
 
+    @abstractmethod
     def meat(self, x: FloatArray) -> FloatArray:
         """Sum of outer products of the score vectors, of battles or races or, where there are judges, of these."""
-        raise NotImplementedError
 
     def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """At a point that was evaluated, constants included."""
         return -at.value
 
+    @abstractmethod
     def within(self, label: IntArray) -> Self:
         """That of what happened between items with one label."""
-        raise NotImplementedError
 
+    @abstractmethod
     def resampled(self, rng: np.random.Generator) -> Self:
         """That of a bootstrap sample."""
-        raise NotImplementedError
 
     def sample(self) -> Self | None:
         """That of a small sample, whose maximum is a good start; None where there is no need."""
@@ -134,13 +135,13 @@ class _OfCounts(Likelihood):
             sums = sparse.csr_array(sparse.hstack([sums, sparse.csr_array((judged @ by_t)[:, None])]))
         return cross(sums)
 
+    @abstractmethod
     def scatter(self, x: FloatArray) -> FloatArray:
         """Sum over battles of the outer product of their score vectors."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of every cell (row of the design times 3 plus outcome): d log P / d (predictor) and / d (tie parameter)."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,6 +241,18 @@ def _by_row(code, modelled, half, wanted, d, t, weight, out, sums):  # type: ign
     for r in range(len(d)):
         for k in range(3):
             out[k, r] = 0.0
+        if wanted == _DERIVATIVES and modelled and code == links.DAVIDSON:
+            # Second derivatives are the same whatever the outcome: one exponential family.
+            won, lost, tied = weight[r, 0], weight[r, 1], weight[r, 2]
+            top, log_total, p_win, p_loss, p_tie = links.davidson_shares(d[r], t)
+            total, decided = won + lost + tied, p_win + p_loss
+            out[0, r] = won * (p_loss + 0.5 * p_tie) - lost * (p_win + 0.5 * p_tie) + 0.5 * tied * (p_loss - p_win)
+            out[1, r] = -total * (p_win * p_loss + 0.25 * p_tie * decided)
+            out[2, r] = 0.5 * total * p_tie * (p_win - p_loss)
+            sums[0] += won * (0.5 * d[r] - top) - lost * (0.5 * d[r] + top) + tied * (t - top) - total * log_total
+            sums[1] += tied * decided - (won + lost) * p_tie
+            sums[2] -= total * p_tie * decided
+            continue
         for outcome in range(3):
             w = weight[r, outcome]
             if w == 0.0 or (outcome == 2 and not (modelled or half)):

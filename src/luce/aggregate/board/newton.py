@@ -125,14 +125,16 @@ def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:
     """
     scale = float(np.max(np.diagonal(matrix), initial=1e-300))
     try:
-        factor = linalg.cholesky(matrix + (scale * null) @ null.T, overwrite_a=True, check_finite=False)
+        fixed = matrix + (scale * null) @ null.T if null.size else matrix.copy()
+        factor = linalg.cholesky(fixed, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
         values, vectors = np.linalg.eigh(matrix)
         curved = values > 1e-12 * np.max(np.abs(values))
         found: FloatArray = (vectors[:, curved] / values[curved]) @ vectors[:, curved].T
         return found
     full = inverse_of_factor(factor)
-    full -= null @ (null.T @ full)
+    if null.size:
+        full -= null @ (null.T @ full)
     return full
 
 

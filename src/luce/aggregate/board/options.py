@@ -213,7 +213,7 @@ def check_together(columns: Columns, treatment: Treatment, how: Inference | None
 
 _KEPT = (
     *("draws", "both_bad", "self_battles", "names"),
-    *("prior", "errors", "bootstrap", "level", "scale", "anchor", "anchor_at"),
+    *("prior", "errors", "bootstrap", "level", "pool", "scale", "anchor", "anchor_at"),
 )
 
 

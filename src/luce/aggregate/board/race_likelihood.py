@@ -127,7 +127,7 @@ class RaceLikelihood(Likelihood):
         (_, starts, queries), weight, n = self._laid.tiers, self.races.count, len(self.races.names)
         result, bends, room = np.zeros((n, n)), np.empty(len(item)), np.zeros((3, len(weight), n))
         _dense_curves(at.phi, at.rest, at.slopes, at.blocks, starts, queries, item, weight, room, result, bends)
-        return float(at.values @ weight), at.gradients * weight[self._laid.race], bends, result + result.T
+        return float(at.values @ weight), at.gradients * weight[self._laid.race], bends, result
 
     def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """Sum of log-probabilities of all races; constants of PMOP included."""
@@ -269,7 +269,7 @@ def _curves(phi, rest, slopes, blocks, starts, queries, item, covariates, n, wei
 
 @kernel
 def _dense_curves(phi, rest, slopes, blocks, starts, queries, item, weight, room, out, bends):  # type: ignore[no-untyped-def]
-    """The same where most compete in most races, without covariates: half the Hessian, in vector instructions.
+    """The same where most compete in most races, without covariates: the Hessian, in vector instructions.
 
     Between two tiers a cell is the turn of the one before times phi of the one after, so that a row of the Hessian
     takes a pass over the competitors for every race and nothing is scattered but the cells within tiers: a quarter of
@@ -304,6 +304,11 @@ def _dense_curves(phi, rest, slopes, blocks, starts, queries, item, weight, room
         for q in range(len(weight)):
             if stage[q, i] > 0.0:
                 _between(out[i], i, stage[q], turn[q], share[q])
+    for i in range(len(out)):
+        for j in range(i):
+            out[i, j] += out[j, i]
+            out[j, i] = out[i, j]
+        out[i, i] *= 2.0
 
 
 @part

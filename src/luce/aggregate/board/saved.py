@@ -1,7 +1,7 @@
 """A board on disk, to which new battles can be added without reading the old ones again.
 
-A board of counts is kept as its counts, so that an update is the refit. A board that moves in time is kept as the
-distribution of now, and new battles are filtered.
+A board is kept as its battles, equal ones as counts, so that an update is the refit. A board that moves in time is kept
+as the distribution of now, and new battles are filtered.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from luce.aggregate.board.battles import Battles, find_columns, read_battles
-from luce.aggregate.board.categories import CategoryBoards
+from luce.aggregate.board.categories import CategoryBoards, join_categories
 from luce.aggregate.board.fitting_problem import Request
 from luce.aggregate.board.ids import NO_IDS, Ids, leave_out_seen
 from luce.aggregate.board.likelihood import get_model
 from luce.aggregate.board.options import Inference, Scale, kept_options
 from luce.aggregate.board.result import Board
-from luce.aggregate.history.result import History, are_dates, check_teams
+from luce.aggregate.history.result import History, are_dates, check_teams, update_histories
 from luce.aggregate.history.walks import Parameters, Present
 from luce.checks import generator
 from luce.data.names import one_form, plain
@@ -30,89 +30,125 @@ from luce.storage import container_kind, read_container, restoring, write_contai
 
 
 def save_board(board: Board | History | CategoryBoards, path: str | Path) -> None:
-    """Write what an update needs: counts of equal battles, or the distribution of now with its parameters."""
-    if isinstance(board, CategoryBoards) or (isinstance(board, Board) and board.kept is None):
+    """Write what an update needs: the battles, equal ones as counts; or the distribution of now with its parameters."""
+    whole: Any = board.overall if isinstance(board, CategoryBoards) else board
+    if isinstance(whole, Board) and whole.kept is None:
         raise SettingError(
-            "Only boards of battles without teams, covariates, judges, weights and categories can be kept for updates "
-            "(with time also those with covariates, judges and weights): their errors need every battle; fit all."
+            "Only boards of battles without teams can be kept for updates, and those of categories all together; fit "
+            "all races, or all battles of teams, again."
         )
-    options = dict(board.options)
+    options = dict(whole.options)
     if "names" in options:
         options["names"] = {str(plain(key)): str(name) for key, name in options["names"].items()}
-    settings: dict[str, Any] = {"model": board.model.name, "options": options}
-    arrays: dict[str, Any]
-    if isinstance(board, History):
-        kind, ids, arrays = "history", board.read_ids, board.present._asdict() | {"games": board.games}
-        settings |= {name: getattr(board, name) for name in ("modelled", "factor", "judged", "now", "level", "dates")}
-        settings |= {"players": list(board.players), "parameters": list(board.parameters[:4]), "effects": board.slopes}
+    if isinstance(whole, History):
+        parts: dict[str, Any] = dict(board.items()) if isinstance(board, CategoryBoards) else {}
+        kind, ids, (settings, arrays) = "history", whole.read_ids, _moving(whole)
+        if isinstance(board, CategoryBoards):
+            settings["categories"] = []
+        for k, (name, part) in enumerate(parts.items()):
+            more, own = _moving(part)
+            settings["categories"].append([name, more])
+            arrays |= {f"{column} {k}": values for column, values in own.items()}
     else:
-        assert board.kept is not None
-        kind, ids, cells = "board", board.kept.read_ids or Ids(), _cells(board.kept)
-        settings |= {"names": list(cells.names), "side": cells.side is not None}
-        arrays = {name: getattr(cells, name) for name in ("a", "b", "outcome", "count", "side", "share")}
-    arrays["ids"] = ids()
-    write_container(path, kind, settings, {k: np.asarray(v) for k, v in arrays.items() if v is not None})
+        kind, ids, cells = "board", whole.kept.read_ids or Ids(), _cells(whole.kept)
+        settings = {name: list(getattr(cells, name)) for name in _NAMES} | {"side": cells.side is not None}
+        arrays = {name: getattr(cells, name) for name in _BY_ROW if getattr(cells, name) is not None}
+    settings |= {"model": whole.model.name, "options": options}
+    write_container(path, kind, settings, {k: np.asarray(v) for k, v in (arrays | {"ids": ids()}).items()})
+
+
+_NAMES = ("names", "category_names", "group_names", "covariate_names")
+_CODED = {"a": "names", "b": "names", "category": "category_names", "group": "group_names"}
+_BY_ROW = ("a", "b", "outcome", "count", "side", "share", "weight", "covariates", "category", "group")
+_OF_PLAYERS = (*Present._fields, "games")
+
+
+def _moving(board: History) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings and the arrays of one history."""
+    kept = {name: getattr(board, name) for name in ("modelled", "factor", "judged", "now", "level", "dates")}
+    kept |= {"players": list(board.players), "parameters": list(board.parameters[:4]), "effects": board.slopes}
+    return kept, board.present._asdict() | {"games": board.games}
 
 
 def _cells(battles: Battles) -> Battles:
-    """Equal battles joined into one row with a count; parts of wins stay a row each, since errors are by battle."""
-    if battles.share is not None:
-        kept = Battles(battles.names, battles.a, battles.b, battles.outcome, share=battles.share, side=battles.side)
-        return replace(kept, count=np.ones(len(battles.a)))
-    side = np.zeros(len(battles.a)) if battles.side is None else battles.side
-    n = len(battles.names)
-    key = ((battles.a * n + battles.b) * 3 + battles.outcome) * 2 + side.astype(np.int64)
+    """Equal battles joined into one row with a count; those with more to tell stay a row each, as errors need them."""
+    rows = {name: getattr(battles, name) for name in (*_NAMES, *_BY_ROW)}
+    alone = (battles.share, battles.weight, battles.covariates, battles.group)
+    if any(values is not None for values in alone):
+        count = np.ones(len(battles.a)) if battles.count is None else battles.count
+        return Battles(**rows | {"count": count})
+    kinds = max(len(battles.category_names), 1)
+    side = 0 if battles.side is None else battles.side.astype(np.int64)
+    category = 0 if battles.category is None else battles.category
+    shape = (len(battles.names), len(battles.names), 3, 2, kinds)
+    key = np.ravel_multi_index(np.broadcast_arrays(battles.a, battles.b, battles.outcome, side, category), shape)
     keys, row = np.unique(key, return_inverse=True)
-    count = np.bincount(row, battles.count).astype(np.float64)
-    pair = keys // 6
-    own = None if battles.side is None else (keys % 2).astype(np.float64)
-    return Battles(battles.names, pair // n, pair % n, keys // 2 % 3, count=count, side=own)
+    a, b, outcome, side, category = np.unravel_index(keys, shape)
+    rows |= {"a": a, "b": b, "outcome": outcome, "count": np.bincount(row, battles.count).astype(np.float64)}
+    rows["side"] = None if battles.side is None else side.astype(np.float64)
+    rows["category"] = None if battles.category is None else category
+    return Battles(**rows)
 
 
-def read_board(path: str | Path) -> tuple[Battles | History, str, dict[str, Any]]:
+def read_board(path: str | Path) -> tuple[Battles | History | CategoryBoards, str, dict[str, Any]]:
     """What `save_board` wrote: the battles, or the board that moves; its model, and the settings that stay."""
     kind = "history" if container_kind(path) == "history" else "board"
     kept = read_container(path, kind)
     with restoring(path):
         settings, arrays = kept.settings, {name: values.copy() for name, values in kept.arrays.items()}
-        names, options = (
-            tuple(settings.get("players" if kind == "history" else "names", ())),
-            settings.get("options", {}),
-        )
-        n, rows = len(names), len(arrays.get("a", ()))
-        shapes = {"mean": (n,), "covariance": (n, n), "last": (n,), "games": (n,)}
-        if kind == "board":
-            shapes = dict.fromkeys(("a", "b", "outcome", "count"), (rows,))
-        fits = n > 1 and all(arrays.get(name, np.empty(0)).shape == shape for name, shape in shapes.items())
-        if kind == "board":
-            least = fits and rows > 0 and max(arrays["a"].max(), arrays["b"].max()) < n and arrays["outcome"].max() < 3
-            fits = bool(least)
-        if not fits:
-            raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
         ids = Ids(arrays.pop("ids", NO_IDS))
-        make = _history if kind == "history" else _battles
-        return make(names, settings, arrays, ids), str(settings["model"]), dict(options)
+        found: Battles | History | CategoryBoards | None = None
+        if kind == "board":
+            found = _battles(settings, arrays, ids)
+        else:
+            parts = dict(settings.get("categories", ()))
+            histories = [
+                _history({**settings, **own}, arrays, end, ids)
+                for own, end in [({}, ""), *((own, f" {k}") for k, own in enumerate(parts.values()))]
+            ]
+            if all(histories):
+                whole, *others = cast(list[Any], histories)
+                boards = dict(zip(parts, others, strict=True))
+                found = CategoryBoards("", whole, boards, None) if "categories" in settings else whole
+        if found is None:
+            raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
+        return found, str(settings["model"]), dict(settings.get("options", {}))
 
 
-def _battles(names: tuple[str, ...], settings: Mapping[str, Any], arrays: dict[str, Any], ids: Ids) -> Battles:
+def _battles(settings: Mapping[str, Any], arrays: dict[str, Any], ids: Ids) -> Battles | None:
+    """None where the arrays do not fit each other or the names."""
+    names: dict[str, Any] = {name: tuple(settings.get(name, ())) for name in _NAMES}
     if not settings.get("side"):
         arrays.pop("side", None)
-    return Battles(names, **arrays, read_ids=ids)
+    rows, wide = len(arrays.get("a", ())), len(names["covariate_names"])
+    shapes = {name: (rows, wide) if name == "covariates" else (rows,) for name in arrays}
+    there = {"a", "b", "outcome", "count"} <= set(arrays) <= set(_BY_ROW) and rows > 0 and len(names["names"]) > 1
+    if not there or any(arrays[name].shape != shape for name, shape in shapes.items()):
+        return None
+    most = {name: len(names[of]) for name, of in _CODED.items() if name in arrays} | {"outcome": 3}
+    if any(arrays[name].min() < 0 or arrays[name].max() >= many for name, many in most.items()):
+        return None
+    return Battles(**names, **arrays, read_ids=ids)
 
 
-def _history(names: tuple[str, ...], settings: Mapping[str, Any], arrays: dict[str, Any], ids: Ids) -> History:
-    options, effects = settings.get("options", {}), settings.get("effects", {})
+def _history(settings: Mapping[str, Any], arrays: dict[str, Any], end: str, ids: Ids) -> History | None:
+    """None where the arrays do not fit the names."""
+    options, effects, players = settings.get("options", {}), settings.get("effects", {}), tuple(settings["players"])
+    n, own = len(players), {name: arrays.get(name + end, np.empty(0)) for name in _OF_PLAYERS}
+    if n < 2 or any(own[name].shape != ((n, n) if name == "covariance" else (n,)) for name in own):
+        return None
+    scale = Scale(**{name: options[name] for name in Scale().settings if name in options})
     return History(
         model=get_model(settings["model"], options.get("draws")),
-        players=names,
+        players=players,
         parameters=Parameters(*settings["parameters"][:4])._replace(effects=tuple(map(float, effects.values()))),
         covariates=tuple(effects),
         modelled=bool(settings.get("modelled", True)),
         factor=float(settings.get("factor", 1.0)),
         judged=bool(settings.get("judged", False)),
-        scale=Scale(**{name: options[name] for name in Scale().settings if name in options}),
-        present=Present(*(arrays[name] for name in Present._fields)),
-        games=arrays["games"],
+        scale=scale if not end else scale.of(players)[0],
+        present=Present(*(own[name] for name in Present._fields)),
+        games=own["games"],
         now=float(settings["now"]),
         level=float(settings["level"]),
         mode=None,
@@ -129,7 +165,7 @@ def update_board(
     *,
     random_state: int | np.random.Generator | None = 0,
     **options: Any,
-) -> Board | History:
+) -> Board | History | CategoryBoards:
     """The board of a file after new battles; columns are given as to `leaderboard`.
 
     What else the board was made with (draws, names, prior, errors, level, scale, anchor) stays, unless other settings
@@ -142,70 +178,115 @@ def update_board(
     if model is not None and get_model(model).name != name:
         raise SettingError(f"The board was made with the model {name!r}, not {model!r}; leave the model out.")
     stays, rng = kept_options(options, before), generator(random_state)
-    asked = Request.of(data, name, options | stays, rng)
+    # Without the column of the categories, which is asked for below, pool would be refused first.
+    still = {key: value for key, value in stays.items() if key != "pool" or options.get("by") is not None}
+    asked = Request.of(data, name, options | still, rng)
     _check(asked, kept, path)
-    known = NO_IDS if kept.read_ids is None else kept.read_ids()
+    whole: Any = kept.overall if isinstance(kept, CategoryBoards) else kept
+    read_ids = whole.read_ids
+    known = NO_IDS if read_ids is None else read_ids()
     found = find_columns(asked.source, asked.columns)
     source, ids, note = leave_out_seen(asked.source, asked.columns.id, known)
     fresh = None if source is None else read_battles(source, found, asked.treatment)
-    if isinstance(kept, History):
-        history = replace(kept, scale=asked.scale, level=asked.how.level, options=stays, seed=int(rng.integers(2**31)))
-        history = replace(history, read_ids=Ids(ids), notes=(note,))
-        return history if fresh is None else history.after(fresh, (note, *asked.said))
+    said = (note, *asked.said)
+    if not isinstance(kept, Battles):
+        return _moved(asked, kept, fresh, Ids(ids), stays, said)
     from luce.aggregate.board.fit import fit_battles
 
-    board = fit_battles(asked, replace(kept if fresh is None else _joined(kept, fresh), read_ids=Ids(ids)))
+    battles = replace(kept if fresh is None else _joined(kept, fresh), read_ids=Ids(ids))
+    board = fit_battles(asked, battles, stays)
     added = f"{0 if fresh is None else fresh.n_battles:,.0f} battles were added to {kept.n_battles:,.0f}."
-    return replace(board, notes=(added, note, *asked.said, *board.notes), options=stays)
+    return replace(board, notes=(added, *said, *board.notes))
 
 
-def _check(asked: Request, kept: Battles | History, path: str | Path) -> None:
+def _moved(
+    asked: Request,
+    kept: History | CategoryBoards,
+    fresh: Battles | None,
+    ids: Ids,
+    stays: Mapping[str, Any],
+    notes: tuple[str, ...],
+) -> History | CategoryBoards:
+    """What moves in time, after the new battles; of the settings the level and the scale may change."""
+
+    def changed(board: Any) -> Any:
+        scale, lost = asked.scale.of(board.players) if isinstance(kept, CategoryBoards) else (asked.scale, ())
+        seed = int(asked.rng.integers(2**31))
+        return replace(board, scale=scale, level=asked.how.level, options=stays, seed=seed, read_ids=ids, notes=lost)
+
+    if isinstance(kept, History):
+        history: History = changed(kept)
+        return replace(history, notes=notes) if fresh is None else history.after(fresh, notes)
+    whole, boards = replace(changed(kept.overall), scale=asked.scale), {c: changed(b) for c, b in kept.items()}
+    by = str(asked.columns.by)
+    if fresh is None:
+        return join_categories(by, replace(whole, notes=notes), boards, None)
+    return update_histories(CategoryBoards(by, whole, boards, None), fresh, notes)
+
+
+def _check(asked: Request, kept: Battles | History | CategoryBoards, path: str | Path) -> None:
     """Refuse an update with other settings than the board was made with."""
-    columns, treatment = asked.columns, asked.treatment
-    side = bool(kept.side) if isinstance(kept, History) else kept.side is not None
+    columns = asked.columns
+    whole: Any = kept.overall if isinstance(kept, CategoryBoards) else kept
     if isinstance(kept, Battles):
-        if columns.time is not None or columns.by is not None or columns.group is not None:
-            raise SettingError(f"{path} is a board without time, categories and judges; leave them out.")
+        side, by, covariates = kept.side is not None, kept.category is not None, kept.covariate_names
+        if columns.time is not None:
+            raise SettingError(f"{path} is a board without time; leave time (--time) out.")
+        _check_same(path, "judges", kept.group is not None, "group", columns.group is not None)
     else:
-        _check_moving(asked, kept)
-    if treatment.side != side:
+        _check_moving(asked, whole)
+        side, by, covariates = bool(whole.side), isinstance(kept, CategoryBoards), whole.covariates
+    _check_same(path, "categories", by, "by", columns.by is not None)
+    if isinstance(columns.covariates, Mapping) or tuple(columns.covariates) != covariates:
+        raise SettingError(
+            f"The board has {', '.join(covariates) or 'no'} covariates; an update names the same columns of "
+            "differences (pairs of columns are in units of their own data)."
+        )
+    if asked.treatment.side != side:
         raise SettingError(f"{path} has {'a' if side else 'no'} side effect; give side (--side) as it was.")
 
 
+def _check_same(path: str | Path, what: str, was: bool, name: str, given: bool) -> None:
+    if was != given:
+        then = "name their column" if was else "leave it out, or fit all battles"
+        raise SettingError(f"{path} is a board {'with' if was else 'without'} {what}; {then}: {name} (--{name}).")
+
+
 def _check_moving(asked: Request, board: History) -> None:
-    columns = asked.columns
+    columns, how = asked.columns, asked.how
     check_teams(asked.treatment)
-    if asked.how != Inference(level=asked.how.level) or asked.model.draws != board.model.draws:
+    if how != Inference(level=how.level, pool=how.pool) or asked.model.draws != board.model.draws:
         raise SettingError("An update keeps the drift, the draws and the errors of its board; leave them out.")
     if columns.time is None:
         raise SettingError("An update needs the column of the time; give time (--time).")
-    if columns.by is not None:
-        raise SettingError("The board is without categories; leave by out, or fit all battles.")
     if columns.group is not None and not board.judged:
         raise SettingError("group does nothing: the board was made without judges; leave it out, or fit all battles.")
-    if isinstance(columns.covariates, Mapping) or tuple(columns.covariates) != board.covariates:
-        raise SettingError(
-            f"The board has {', '.join(board.covariates) or 'no'} covariates; an update names the same columns of "
-            "differences (pairs of columns are in units of their own data)."
-        )
     if board.dates != are_dates(asked):
         raise DataError("The board and the update measure time in different units: dates here, numbers there.")
 
 
 def _joined(old: Battles, new: Battles) -> Battles:
-    if any(v is not None for v in (new.weight, new.teams, new.covariates)):
-        raise SettingError("An update has no weights, teams or covariates; fit all battles instead.")
+    """The battles of both, with one list of names of each kind."""
+    if new.teams is not None:
+        raise SettingError("An update has no teams; fit all battles instead.")
     if (old.share is None) != (new.share is None):
         raise SettingError("Either the board or the update has parts of wins, and the other has not; fit all battles.")
-    shown, notes = one_form((*old.names, *new.names))
-    names = tuple(sorted(set(shown.values())))
-    number = {name: i for i, name in enumerate(names)}
-    parts = []
-    for battles in (old, new):
-        code = np.array([number[shown[name]] for name in battles.names])
-        parts.append(_cells(replace(battles, names=names, a=code[battles.a], b=code[battles.b])))
-    by_row = ("a", "b", "outcome", "side", *(["count"] if old.share is None else ["share"]))
-    rows = {name: [getattr(part, name) for part in parts] for name in by_row}
-    joined = {name: None if values[0] is None else np.concatenate(values) for name, values in rows.items()}
-    said = tuple(dict.fromkeys((*new.notes, *notes)))
-    return Battles(names, **joined, both_bad=new.both_bad, notes=said)  # type: ignore[arg-type]
+    lists: dict[str, Any] = {"covariate_names": old.covariate_names}
+    notes, parts = list(new.notes), [old, new]
+    for of in ("names", "category_names", "group_names"):
+        shown, said = one_form((*getattr(old, of), *getattr(new, of)))
+        lists[of], notes = tuple(sorted(set(shown.values()))), [*notes, *said]
+        number = {name: i for i, name in enumerate(lists[of])}
+        for k, part in enumerate(parts):
+            code = np.array([number[shown[name]] for name in getattr(part, of)], dtype=np.int64)
+            coded = {c: getattr(part, c) for c, names in _CODED.items() if names == of}
+            recoded = {c: code[values] for c, values in coded.items() if values is not None}
+            parts[k] = replace(part, **{of: lists[of]}, **recoded)
+    rows: dict[str, Any] = {}
+    for name in _BY_ROW:
+        both = [getattr(part, name) for part in parts]
+        # A row without a count or a weight has 1.
+        if any(values is not None for values in both):
+            ones = (np.ones(len(part.a)) for part in parts)
+            rows[name] = np.concatenate([one if v is None else v for v, one in zip(both, ones, strict=True)])
+    return Battles(**lists, **rows, both_bad=new.both_bad, notes=tuple(dict.fromkeys(notes)))

@@ -42,8 +42,6 @@ from luce.types import FloatArray
 if TYPE_CHECKING:
     from luce.aggregate.board.categories import CategoryBoards
 
-_KIND = "history"
-_SCALE = ("scale", "anchor", "anchor_at")
 _NODES, _WEIGHTS = roots_hermitenorm(15)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -236,12 +234,35 @@ def fit_history(asked: Request, kept: Mapping[str, Any]) -> History | CategoryBo
     for name, part in by_category(battles).items():
         scale, lost = asked.scale.of(part.names)
         try:
-            boards[name] = _history(replace(asked, scale=scale), replace(part, notes=lost), whole.parameters)
+            found = _history(replace(asked, scale=scale), replace(part, notes=lost), whole.parameters)
+            boards[name] = replace(found, options={**kept, **scale.settings} if lost else kept)
         except DataError as error:
             boards[name] = str(error)
-    found = join_categories(by, whole, boards, None)
+    joined = join_categories(by, whole, boards, None)
     said = "Categories share the drift and the start of all battles and borrow nothing else from each other."
-    return replace(found, notes=(*found.notes, said))
+    return replace(joined, notes=(*joined.notes, said))
+
+
+def update_histories(kept: CategoryBoards, battles: Battles, notes: tuple[str, ...]) -> CategoryBoards:
+    """The histories of categories after more battles; a category without one so far begins with newcomers alone."""
+    from luce.aggregate.board.categories import join_categories
+
+    whole: Any = kept.overall
+    none = Present(np.empty(0), np.empty((0, 0)), np.empty(0))
+    newcomers = replace(whole, players=(), present=none, games=np.empty(0), now=-math.inf, mode=None, notes=())
+    shown, _ = one_form((*kept.boards, *battles.category_names))
+    boards: dict[str, Any] = {shown[name]: board for name, board in kept.items()}
+    for name, part in by_category(battles).items():
+        before = boards.get(shown[name], newcomers)
+        scale, lost = whole.scale.of((*before.players, *part.names))
+        if whole.modelled and not before.modelled and part.has_draws:
+            before = replace(before, modelled=True, parameters=before.parameters._replace(t=whole.parameters.t))
+            lost = (*lost, "Its first draws have the tie parameter of all battles.")
+        try:
+            boards[shown[name]] = replace(before, scale=scale).after(replace(part, notes=()), lost)
+        except DataError as error:
+            raise DataError(f"{name}: {error}") from None
+    return join_categories(kept.by, whole.after(battles, notes), boards, None)
 
 
 def _history(asked: Request, battles: Battles, like: Parameters | None = None) -> History:
@@ -318,8 +339,6 @@ def _check_settings(asked: Request) -> None:
     for name, why in {**reasons, "bootstrap": "a battle that is drawn twice is not at two times"}.items():
         if getattr(asked.how, name) != getattr(usual, name):
             raise SettingError(f"{name} does nothing for strengths that move: {why}; leave it or time out.")
-    if asked.columns.by is not None and asked.columns.id is not None:
-        raise SettingError("id does nothing with by: boards by category cannot be kept for updates; leave it out.")
 
 
 def check_teams(treatment: Treatment) -> None:

@@ -24,6 +24,8 @@ LONGEST = 2.0
 """How far a Newton step from equality, of which rank sets are made, may go."""
 RIDGE = 1e-3
 """Precision there, which keeps finite what no task bounds."""
+_UNSEEN = 1e4
+"""Curvature along what no task sees, beside the greatest of the others."""
 
 
 class Terms(NamedTuple):
@@ -110,14 +112,15 @@ class Method(ABC):
         pull = np.append(np.bincount(item, rows, self.models), others)
         x = self.start() - np.clip(curvature @ pull, -LONGEST, LONGEST)
         at = self.terms(x, item)
-        curvature, pull = inverse(self.kept(at.hessian), self.wide_null), at.gradients.sum(axis=0)
+        # What no task sees is as good as 0 there: to take it out would be an eighth of the work of a shuffle.
+        curvature, pull = inverse(self.kept(at.hessian), self.wide_null[:, :0]), at.gradients.sum(axis=0)
         pull[: self.models] += RIDGE * x[: self.models]
         x = x - np.clip(curvature @ pull, -LONGEST, LONGEST)
         return x, at._replace(gradients=self.gradients(x, item)), curvature
 
     def kept(self, hessian: FloatArray) -> FloatArray:
-        """The Hessian with the ridge, and with a curvature along directions that no task sees."""
-        scaled = np.max(np.diagonal(hessian)) * self.wide_null
+        """The Hessian with the ridge, and with a great curvature along directions that no task sees."""
+        scaled = _UNSEEN * np.max(np.diagonal(hessian)) * self.wide_null
         result: FloatArray = hessian + scaled @ self.wide_null.T
         result[np.arange(self.models), np.arange(self.models)] += RIDGE
         return result
@@ -175,13 +178,18 @@ def _pairs(root, nu, item, place, offsets, weights, pulls, bends, of_ties, out):
     for task in range(len(weights)):
         w = weights[task]
         for r in range(offsets[task], offsets[task + 1]):
-            i = item[r]
+            i, chance = item[r], 1.0
             for s in range(r + 1, offsets[task + 1]):
                 j = item[s]
                 win, lose, tie = root[i] ** 2, root[j] ** 2, nu * root[i] * root[j]
                 whole = win + lose + tie
                 drawn = place[r] == place[s]
-                total -= w * np.log((tie if drawn else win) / whole)
+                # One logarithm for many pairs, as long as their product can be told from 0.
+                this = (tie if drawn else win) / whole
+                if chance * this < 1e-290:
+                    total -= w * np.log(chance)
+                    chance = 1.0
+                chance *= this
                 lead, tie = 0.5 * (win - lose) / whole, tie / whole
                 pull = w * (lead - (0.0 if drawn else 0.5))
                 bend = w * (0.25 * (1.0 - tie) - lead * lead)
@@ -197,6 +205,7 @@ def _pairs(root, nu, item, place, offsets, weights, pulls, bends, of_ties, out):
                 of_ties[task, 1] += w * tie * (1.0 - tie)
                 out[i, n] -= mixed
                 out[j, n] += mixed
+            total -= w * np.log(chance)
         out[n, n] += 0.5 * of_ties[task, 1]
     return total
 

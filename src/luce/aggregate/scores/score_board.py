@@ -20,6 +20,7 @@ from luce.aggregate.scores.shuffles import FEW_TASKS, covariance_of, shuffled_se
 from luce.aggregate.scores.table import ScoreColumns, ScoreTable, open_scores, races_of, read_scores
 from luce.checks import generator, is_whole
 from luce.errors import DataError, SettingError
+from luce.numerics.threads import one_blas_thread
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
 
@@ -149,15 +150,32 @@ def score_board(
             f"No task of {source.label} tells two models apart: all scores of a task are equal, or as near as the "
             "tolerance and their errors allow; a board needs one difference at least."
         )
-    fit = METHODS[canonical(model)](scores, races)
+    with one_blas_thread():
+        return _board_of(
+            scores, races, canonical(model), level, resamples, generator(random_state), source.build, short
+        )
+
+
+def _board_of(
+    scores: ScoreTable,
+    races: Races,
+    model: str,
+    level: float,
+    resamples: int,
+    rng: np.random.Generator,
+    build: Callable[[dict[str, Any]], Any],
+    said: tuple[str, ...],
+) -> ScoreBoard:
+    """The board of scores that were read."""
+    fit = METHODS[model](scores, races)
     main = None if fit.separation is None else fit.separation.main
     at = fit.method.terms(fit.x, races.item)
     mean = mean_weights(np.diagonal(at.hessian)[: len(scores.names)], fit.component, main)
-    if canonical(model) in ("borda", "z_score"):
+    if model in ("borda", "z_score"):
         mean = np.zeros_like(mean)
     one = len(scores.tasks) == 1
     covariance = covariance_of(fit, mean) * (np.nan if one else 1.0)
-    sets = shuffled_sets(fit, level, resamples, generator(random_state))
+    sets = shuffled_sets(fit, level, resamples, rng)
     strength = centre(fit.strength, mean, fit.component)
     # No error of a strength that only the prior keeps finite, whatever the tasks do.
     posterior = Posterior.of(
@@ -166,9 +184,9 @@ def score_board(
         unknown=None if fit.separation is None else fit.separation.outside,
     )
     order = posterior.order
-    methods = {name: fit if name == canonical(model) else make(scores, races) for name, make in METHODS.items()}
+    methods = {name: fit if name == model else make(scores, races) for name, make in METHODS.items()}
     return ScoreBoard(
-        model=canonical(model),
+        model=model,
         posterior=posterior,
         tasks=scores.tasks,
         n_tasks=np.isfinite(scores.scores).sum(axis=1)[order],
@@ -176,8 +194,8 @@ def score_board(
         influence=_influence(scores, fit, np.sqrt(np.diagonal(covariance))),
         separated=_separated(scores, fit),
         log_likelihood=fit.log_likelihood,
-        notes=(*short, *scores.notes, *_remarks(scores, races, fit), *_disagreement(scores, methods)),
-        build=source.build,
+        notes=(*said, *scores.notes, *_remarks(scores, races, fit), *_disagreement(scores, methods)),
+        build=build,
     )
 
 
