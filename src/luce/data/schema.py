@@ -31,7 +31,7 @@ _TYPES = ("number", "boolean", "category", "date", "duration", "text", "other", 
 DATE_UNIT = "days since 1970-01-01 UTC"
 _DROPPED, _UNASKED, _FRAME_INDEX = "dropped", "not asked for", "the index of a data frame"
 _INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|")
-_ID = re.compile(r"(?i:(.*[_ .-])?(id|uuid|guid|key|index|nr|rownum|pk))|.*[a-z]I[dD]")
+_ID = re.compile(r"(?i:(.*[_ .-])?(id|uuid|uid|guid|key|index|nr|rownum|pk))|.*[a-z]I[dD]")
 _QUERY = re.compile(r"q|(q|query|search|srch|session|request|impression|topic)[_ .-]?(id|no|nr|number)?", re.IGNORECASE)
 
 
