@@ -67,15 +67,22 @@ def elasticsearch_queries(text: Text, names: Mapping[str, str]) -> dict[str, dic
             asked = f'{{"function_score": {{"query": {{"match_all": {{}}}}, "weight": {{{{{feature}}}}}, '
             asked += '"boost_mode": "replace"}}'
         elif _parts(feature)[1] == "length":
-            value = {"field": feature, "missing": 0}
-            asked = {
-                "function_score": {"query": {"match_all": {}}, "field_value_factor": value, "boost_mode": "replace"}
-            }
+            parts = [
+                {"field_value_factor": {"field": f"{field}.length", "missing": 0}} for field in _counted(text, feature)
+            ]
+            how = {"functions": parts, "score_mode": "sum"} if len(parts) > 1 else parts[0]
+            asked = {"function_score": {"query": {"match_all": {}}, **how, "boost_mode": "replace"}}
             params = []
         else:
             asked = {"match": {feature: f"{{{{{KEYWORDS}}}}}"}}
         found[names[feature]] = {"params": params, "template_language": "mustache", "template": asked}
     return found
+
+
+def _counted(text: Text, feature: str) -> Sequence[str]:
+    """The fields whose words a length counts; a count of several texts would be several numbers."""
+    field, _, _ = _parts(feature)
+    return text.fields if field == UNION and len(text.fields) > 1 else [field]
 
 
 def _stems(text: Text, view: str) -> list[str]:
@@ -108,9 +115,11 @@ def index_settings(text: Text) -> dict[str, Any]:
         subfields: dict[str, Any] = {}
         for feature in text.names:
             owner, view, what = _parts(feature)
-            if owner == field and feature not in QUERY and view == "length":
+            if owner != field or feature in QUERY or (view == "length" and len(_counted(text, feature)) > 1):
+                continue
+            if view == "length":
                 subfields["length"] = {"type": "token_count", "analyzer": "luce_word"}
-            elif owner == field and feature not in QUERY:
+            else:
                 kind = {"type": "text", "analyzer": f"luce_{view}", "similarity": kinds[what]}
                 subfields[f"{view}_{what}"] = kind
         copied = {"copy_to": UNION} if field != UNION and len(text.fields) > 1 else {}
