@@ -133,6 +133,18 @@ def test_the_pattern_of_grams_gives_those_of_luce():
     assert found == [gram for run in runs(text) for gram in grams(run)]
 
 
+def test_what_only_python_computes_and_no_tree_asks_for_is_no_part_of_the_index():
+    table = shop().drop_columns(["body", "price"])
+    full = luce.Text("search", ["title"], features="full")
+    model = luce.Ranker("pmop", "trees", text=full, max_iter=1).fit(table, "grade", qid="qid")
+    forest = model.scorer_.forest
+    forest.feature[:] = full.names.index("title.length")
+    made = export_model(model, "elasticsearch", store="shop", name="m")
+    subfields = json.loads(made.beside["-index"])["mappings"]["properties"]["title"]["fields"]
+    assert set(subfields) == {name.partition(".")[2] for name in luce.Text("search", ["title"]).names[:-2]}
+    assert len(solr_schema(full)["add-field"]) == len(subfields)
+
+
 def test_what_only_python_computes_is_refused_by_name():
     table = shop()
     full = luce.Text("search", ["title"], features="full")
