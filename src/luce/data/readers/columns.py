@@ -122,8 +122,9 @@ class Encoder:
         columns = [column for column, _ in learned]
         used = [column for column in columns if column.role == FEATURE]
         ids = [c for c in used if c.why == LIKE_ID]
-        if ids and self.schema.text is None:  # where nothing but ids would be features, none of them is
-            ids = used if all(c.why == LIKE_ID or named_as_id(c.name) for c in used) else []
+        if self.schema.text is None:  # where nothing but ids would be features, none of them is
+            numbered = any(c.why in (LIKE_ID, "the number of the row") for c in columns)
+            ids = used if numbered and all(c.why == LIKE_ID or named_as_id(c.name) for c in used) else []
         if self._automatic:
             columns = [replace(c, role=LEFT_OUT, why=c.why or "called as an id") if c in ids else c for c in columns]
         kept = np.array([j for j, column in enumerate(columns) if column.role == FEATURE], dtype=np.intp)
