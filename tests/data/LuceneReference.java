@@ -1,10 +1,14 @@
-// Scores of (query, document) pairs by Lucene, with the analyzers and similarities that luce.data.text computes.
-// Arguments: documents.tsv (two fields), pairs.tsv (query, document), words.txt, scores.tsv and stems.txt to write.
+// Scores of (query, document) pairs by Lucene, in fields with the analyzers and similarities of an exported index.
+// Arguments: fields.tsv (name, tokenizer, its pattern or size, group, filters, similarity, texts that are copied to it),
+// documents.tsv (one text or more), pairs.tsv (query, document), words.txt, scores.tsv and stems.txt to write. The
+// similarity is k1,b of BM25, boolean, or tokens, which counts those of the document.
 import java.io.StringReader;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
 import org.apache.lucene.analysis.Analyzer;
@@ -36,66 +40,90 @@ import org.apache.lucene.store.ByteBuffersDirectory;
 import org.apache.lucene.util.QueryBuilder;
 
 public class LuceneReference {
-  static final String[] FIELDS = {"title", "body", "all"};
-  static final String[] FEATURES = {"word_bm25", "word_count", "exact_bm25", "pair_count", "gram_bm25", "gram_idf"};
-
-  static Analyzer analyzer(String view, String pattern) {
+  static Analyzer analyzer(String kind, String how, int group, String filters) {
     return new Analyzer() {
       @Override
       protected TokenStreamComponents createComponents(String field) {
-        Tokenizer tokens = new PatternTokenizer(Pattern.compile(pattern), 0);
-        if (view.equals("gram")) {
-          tokens = new NGramTokenizer(3, 3) {
+        Tokenizer tokens;
+        if (kind.equals("ngram")) {
+          tokens = new NGramTokenizer(Integer.parseInt(how), Integer.parseInt(how)) {
             @Override
             protected boolean isTokenChar(int code) {
               return Character.isLetter(code) || Character.isDigit(code);
             }
           };
+        } else {
+          tokens = new PatternTokenizer(Pattern.compile(how), group);
         }
-        TokenStream stream = new ASCIIFoldingFilter(new LowerCaseFilter(tokens));
-        if (view.equals("word") || view.equals("pair")) {
-          stream = new PorterStemFilter(stream);
-        }
-        if (view.equals("pair")) {
-          ShingleFilter pairs = new ShingleFilter(stream, 2, 2);
-          pairs.setOutputUnigrams(false);
-          stream = pairs;
+        TokenStream stream = tokens;
+        for (String filter : filters.isEmpty() ? new String[0] : filters.split(",")) {
+          switch (filter) {
+            case "lowercase": stream = new LowerCaseFilter(stream); break;
+            case "asciifolding": stream = new ASCIIFoldingFilter(stream); break;
+            case "porter_stem": stream = new PorterStemFilter(stream); break;
+            case "shingle":
+              ShingleFilter pairs = new ShingleFilter(stream, 2, 2);
+              pairs.setOutputUnigrams(false);
+              stream = pairs;
+              break;
+            default: throw new IllegalArgumentException(filter);
+          }
         }
         return new TokenStreamComponents(tokens, stream);
       }
     };
   }
 
-  public static void main(String[] given) throws Exception {
-    String pattern = given[5];
-    Map<String, Analyzer> analyzers = new HashMap<>();
-    for (String field : FIELDS) {
-      for (String feature : FEATURES) {
-        analyzers.put(field + "." + feature, analyzer(feature.split("_")[0], pattern));
+  static List<String> tokens(Analyzer analyzer, String field, String text) throws Exception {
+    List<String> found = new ArrayList<>();
+    try (TokenStream stream = analyzer.tokenStream(field, new StringReader(text))) {
+      CharTermAttribute term = stream.addAttribute(CharTermAttribute.class);
+      stream.reset();
+      while (stream.incrementToken()) {
+        found.add(term.toString());
       }
+      stream.end();
+    }
+    return found;
+  }
+
+  static Similarity similarity(String how) {
+    if (how.equals("boolean") || how.equals("tokens")) {
+      return new BooleanSimilarity();
+    }
+    String[] parts = how.split(",");
+    return new BM25Similarity(Float.parseFloat(parts[0]), Float.parseFloat(parts[1]));
+  }
+
+  public static void main(String[] given) throws Exception {
+    List<String[]> fields = new ArrayList<>();
+    Map<String, Analyzer> analyzers = new HashMap<>();
+    Map<String, Similarity> similarities = new HashMap<>();
+    for (String line : Files.readAllLines(Path.of(given[0]))) {
+      String[] field = line.split("\t", -1);
+      fields.add(field);
+      analyzers.put(field[0], analyzer(field[1], field[2], Integer.parseInt(field[3]), field[4]));
+      similarities.put(field[0], similarity(field[5]));
     }
     Analyzer all = new PerFieldAnalyzerWrapper(new KeywordAnalyzer(), analyzers);
     Similarity scores = new PerFieldSimilarityWrapper() {
-      final Similarity bm25 = new BM25Similarity(1.2f, 0.75f);
-      final Similarity idf = new BM25Similarity(0f, 0f);
-      final Similarity count = new BooleanSimilarity();
-
       @Override
       public Similarity get(String field) {
-        return field.endsWith("bm25") ? bm25 : field.endsWith("idf") ? idf : count;
+        return similarities.get(field);
       }
     };
     ByteBuffersDirectory folder = new ByteBuffersDirectory();
     IndexWriter writer = new IndexWriter(folder, new IndexWriterConfig(all).setSimilarity(scores));
-    for (String line : Files.readAllLines(Path.of(given[0]))) {
+    List<String[]> documents = new ArrayList<>();
+    for (String line : Files.readAllLines(Path.of(given[1]))) {
       String[] parts = line.split("\t", -1);
       Document document = new Document();
-      for (String feature : FEATURES) {
-        for (int i = 0; i < 2; i++) {
-          document.add(new TextField(FIELDS[i] + "." + feature, parts[i], Field.Store.NO));
-          document.add(new TextField("all." + feature, parts[i], Field.Store.NO));
+      for (String[] field : fields) {
+        for (String source : field[6].split(",")) {
+          document.add(new TextField(field[0], parts[Integer.parseInt(source)], Field.Store.NO));
         }
       }
+      documents.add(parts);
       writer.addDocument(document);
     }
     writer.forceMerge(1);
@@ -105,31 +133,31 @@ public class LuceneReference {
     StringBuilder out = new StringBuilder();
     QueryBuilder builder = new QueryBuilder(all);
     String now = null;
-    float[][] found = new float[FIELDS.length * FEATURES.length][index.getIndexReader().maxDoc()];
-    for (String line : Files.readAllLines(Path.of(given[1]))) {
+    float[][] found = new float[fields.size()][documents.size()];
+    for (String line : Files.readAllLines(Path.of(given[2]))) {
       String[] pair = line.split("\t", -1);
-      for (int i = 0; i < found.length && !pair[0].equals(now); i++) {
-        Arrays.fill(found[i], 0f);
-        String name = FIELDS[i / FEATURES.length] + "." + FEATURES[i % FEATURES.length];
-        Query query = builder.createBooleanQuery(name, pair[0]);
-        for (ScoreDoc hit : query == null ? new ScoreDoc[0] : index.search(query, found[i].length).scoreDocs) {
-          found[i][hit.doc] = hit.score;
+      int asked = Integer.parseInt(pair[1]);
+      for (int i = 0; i < found.length; i++) {
+        String[] field = fields.get(i);
+        if (field[5].equals("tokens")) {
+          found[i][asked] = 0;
+          for (String source : field[6].split(",")) {
+            found[i][asked] += tokens(all, field[0], documents.get(asked)[Integer.parseInt(source)]).size();
+          }
+        } else if (!pair[0].equals(now)) {
+          Arrays.fill(found[i], 0f);
+          Query query = builder.createBooleanQuery(field[0], pair[0]);
+          for (ScoreDoc hit : query == null ? new ScoreDoc[0] : index.search(query, documents.size()).scoreDocs) {
+            found[i][hit.doc] = hit.score;
+          }
         }
+        out.append(found[i][asked]).append("\t");
       }
       now = pair[0];
-      for (float[] score : found) {
-        out.append(score[Integer.parseInt(pair[1])]).append("\t");
-      }
       out.append("\n");
     }
-    Files.writeString(Path.of(given[3]), out.toString());
-    StringBuilder stems = new StringBuilder();
-    TokenStream stream = analyzer("word", pattern).tokenStream("f", new StringReader(Files.readString(Path.of(given[2]))));
-    CharTermAttribute term = stream.addAttribute(CharTermAttribute.class);
-    stream.reset();
-    while (stream.incrementToken()) {
-      stems.append(term).append("\n");
-    }
-    Files.writeString(Path.of(given[4]), stems.toString());
+    Files.writeString(Path.of(given[4]), out.toString());
+    Analyzer stems = analyzer("pattern", fields.get(0)[2], 0, "lowercase,asciifolding,porter_stem");
+    Files.writeString(Path.of(given[5]), String.join("\n", tokens(stems, "f", Files.readString(Path.of(given[3])))));
   }
 }

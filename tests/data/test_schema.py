@@ -219,6 +219,23 @@ def test_an_id_is_never_the_only_feature(kept):
     assert data.feature_names == (kept, "x")
 
 
+def test_ids_alone_are_no_features_and_texts_are_offered_instead():
+    """A row number beside another id that some rows share is not taken for want of anything better."""
+    table = {name: TABLE[name] for name in ("search", "grade")}
+    table |= {"id": [3 * i * i for i in range(ROWS)], "product_uid": [i // 3 for i in range(ROWS)]}
+    long = {"title": [f"a text {i} of many words" for i in range(1001)]} | {
+        name: [values[i % ROWS] for i in range(1001)] for name, values in table.items()
+    }
+    long |= {"id": list(range(7, 2009, 2))}
+    for given, offered in ((table, ""), (long, "Not used as they are: title; compare texts")):
+        with pytest.raises(DataError, match=rf"id: a whole .*product_uid: called as an id.*--features.*{offered}"):
+            luce.from_frame(pa.table(given), qid="search", label="grade")
+    with pytest.raises(DataError, match="id: the number of the row; product_uid: called as an id"):
+        luce.from_frame(pa.table(table | {"id": list(range(ROWS))}), qid="search", label="grade")
+    data = luce.from_frame(pa.table(table), qid="search", label="grade", features=["product_uid"])
+    assert data.feature_names == ("product_uid",)
+
+
 def test_a_whole_number_that_is_no_id_may_be_the_only_feature():
     table = {name: TABLE[name] for name in ("search", "grade")} | {"price": [17 * i % 100 for i in range(ROWS)]}
     assert luce.from_frame(pa.table(table), qid="search", label="grade").feature_names == ("price",)

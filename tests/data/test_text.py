@@ -162,3 +162,13 @@ def test_settings_are_checked():
             luce.Text(**{"query": "search", "fields": ["title"], **wrong}).fit(shop())
     with pytest.raises(LuceError, match="'name'"):
         luce.Text("search", ["name"]).fit(shop())
+
+
+def test_a_word_of_a_megabyte_is_no_spelling_of_another():
+    """Its spellings would be a million words of a megabyte each."""
+    rows = {"query": ["bracket", "x" * 2**20], "title": ["y" * 2**20 + " brackett", "x" * 2**20]}
+    text = luce.Text("query", ["title"], features="full").fit(rows)
+    found = dict(zip(text.names, text.transform(rows).T, strict=True))
+    assert found["title.near_words"].tolist() == [1, 0]
+    assert found["title.word_count"].tolist() == [0, 1]
+    assert all(np.isfinite(values).all() for values in found.values())

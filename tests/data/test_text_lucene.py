@@ -1,21 +1,15 @@
 """Features of text against a real Lucene: the same numbers, the same stems."""
 
-import os
-import shutil
-import subprocess
-from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from luce.data.text.tokens import PATTERN, stem, words
+from luce.data.text.tokens import stem, words
 from luce.data.text.transformer import Text
+from luce.export.texts import index_settings, solr_field, solr_schema
+from tests.data import lucene
 
-JARS = [
-    jar
-    for name in ("core", "analyzers-common", "queries")
-    for jar in sorted(Path(os.environ.get("LUCENE_JARS", "/usr/share/java")).glob(f"lucene*-{name}-[89]*.jar"))
-]
 SYLLABLES = (  # noqa: SIM905
     "an gle brac ket moun ting re la tion al pre mi um tex tured hop ping pos si bil ity es s ed ies ness ful"
 ).split()
@@ -38,53 +32,62 @@ def sentence(rng: np.random.Generator, known: list[str], most: int) -> str:
     return " ".join(found[int(i)] for i in rng.permutation(len(found)))
 
 
+FIELDS = ["title", "body"]
+
+
+class Texts(NamedTuple):
+    """Documents, pairs and words of a random language."""
+
+    documents: list[tuple[str, str]]
+    pairs: list[tuple[str, int]]
+    words: list[str]
+
+    @property
+    def columns(self) -> dict[str, list[str]]:
+        """The rows of a table."""
+        return {"query": [q for q, _ in self.pairs], **self.of([d for _, d in self.pairs])}
+
+    def of(self, rows: Any) -> dict[str, list[str]]:
+        """The texts of documents."""
+        return {name: [self.documents[d][place] for d in rows] for place, name in enumerate(FIELDS)}
+
+
 @pytest.fixture(scope="module")
-def lucene(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """Documents, pairs and words of a random language, and what Lucene makes of them."""
-    if shutil.which("java") is None or len(JARS) < 2:
-        pytest.skip("no Java with Lucene's jars (Debian: liblucene8-java and a JDK; LUCENE_JARS names their folder)")
-    rng, folder = np.random.default_rng(0), tmp_path_factory.mktemp("lucene")
+def made() -> Texts:
+    rng = np.random.default_rng(0)
     known = vocabulary(rng, 2000)
     documents = [(sentence(rng, known, 12), sentence(rng, known, 150)) for _ in range(500)]
     queries = [sentence(rng, known, 8) for _ in range(500)]
     queries = [query if query.strip() else "angle" for query in queries]
-    pairs = [(i, int(d)) for i in range(len(queries)) for d in rng.choice(len(documents), 10, replace=False)]
-    everything = sorted(set(vocabulary(rng, 20_000)))
-    files = {name: folder / name for name in ("documents", "pairs", "words", "scores", "stems")}
-    files["documents"].write_text("".join(f"{a}\t{b}\n" for a, b in documents), encoding="utf-8")
-    files["pairs"].write_text("".join(f"{queries[q]}\t{d}\n" for q, d in pairs), encoding="utf-8")
-    files["words"].write_text("\n".join(everything), encoding="utf-8")
-    source = Path(__file__).with_name("LuceneReference.java")
-    quick = ["-Dfile.encoding=UTF-8", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    command = ["java", *quick, "-cp", ":".join(map(str, JARS)), str(source), *map(str, files.values()), PATTERN]
-    subprocess.run(command, check=True, timeout=300, capture_output=True)
-    scores = np.loadtxt(files["scores"], delimiter="\t", usecols=range(18))
-    stems = files["stems"].read_text(encoding="utf-8").split("\n")[:-1]
-    return {
-        "documents": documents,
-        "queries": queries,
-        "pairs": pairs,
-        "scores": scores,
-        "words": everything,
-        "stems": stems,
-    }
+    pairs = [(query, int(d)) for query in queries for d in rng.choice(len(documents), 10, replace=False)]
+    return Texts(documents, pairs, sorted(set(vocabulary(rng, 20_000))))
 
 
-def test_scores_are_those_of_lucene(lucene: dict[str, object]) -> None:
-    documents, queries, pairs = lucene["documents"], lucene["queries"], lucene["pairs"]
-    corpus = {"title": [a for a, _ in documents], "body": [b for _, b in documents], "id": range(len(documents))}
-    text = Text("query", ["title", "body"], corpus=corpus, doc="id").fit(None)
-    rows = {"query": [queries[q] for q, _ in pairs]}
-    for place, name in enumerate(("title", "body")):
-        rows[name] = [documents[d][place] for _, d in pairs]
-    found = dict(zip(text.names, text.transform(rows).T, strict=True))
-    kinds = ("word_bm25", "word_count", "exact_bm25", "pair_count", "gram_bm25", "gram_idf")
-    for column, name in enumerate(f"{field}.{kind}" for field in ("title", "body", "all") for kind in kinds):
-        wanted = lucene["scores"][:, column]
+def text_of(made: Texts, **settings: Any) -> Text:
+    everything = range(len(made.documents))
+    return Text("query", FIELDS, corpus={**made.of(everything), "id": everything}, doc="id", **settings).fit(None)
+
+
+def test_scores_and_stems_are_those_of_lucene(made: Texts, tmp_path) -> None:
+    text = text_of(made, numbers=True)
+    index = lucene.elasticsearch_fields(index_settings(text), FIELDS)
+    reference = lucene.run(tmp_path, index, made.documents, made.pairs, made.words)
+    found = dict(zip(text.names, text.transform(made.columns).T, strict=True))
+    assert set(found) - set(reference.scores) == {"all.length", "q_words", "q_idf"}
+    for name, wanted in reference.scores.items():
         assert np.count_nonzero(wanted) > 20, name
         np.testing.assert_allclose(found[name], wanted, rtol=1e-6, atol=0, err_msg=name)
+    np.testing.assert_array_equal(found["all.length"], found["title.length"] + found["body.length"])
+    assert [stem(word) for word in made.words] == reference.stems
+    assert words("\n".join(made.words)) == made.words
 
 
-def test_stems_are_those_of_lucene(lucene: dict[str, object]) -> None:
-    assert [stem(word) for word in lucene["words"]] == lucene["stems"]
-    assert words("\n".join(lucene["words"])) == lucene["words"]
+def test_the_fields_of_solr_have_the_same_scores(made: Texts, tmp_path) -> None:
+    text = text_of(made, language="none", k1=0.9, b=0.4)
+    some = made._replace(pairs=made.pairs[:1000])
+    index = lucene.solr_fields(solr_schema(text), FIELDS)
+    reference = lucene.run(tmp_path, index, made.documents, some.pairs)
+    found = dict(zip(map(solr_field, text.names), text.transform(some.columns).T, strict=True))
+    assert len(reference.scores) == 18
+    for name, wanted in reference.scores.items():
+        np.testing.assert_allclose(found[name], wanted, rtol=1e-6, atol=0, err_msg=name)

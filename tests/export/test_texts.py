@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -109,6 +114,56 @@ def test_an_engine_gets_all_that_it_needs(models, name, target, tmp_path):
     compile((tmp_path / "m-check.py").read_text(), "check", "exec")
 
 
+class Engine(BaseHTTPRequestHandler):
+    """Answers a search as the plugin does, with what the rows of a check should have, and `off` more."""
+
+    rows: ClassVar[dict[str, dict]] = {}
+    off = 0.0
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        terms, log = asked["query"]["bool"]["filter"]
+        row = self.rows[terms["terms"]["sku"][0]]
+        assert self.path == "/shop/_search"
+        assert log["sltr"]["params"]["keywords"] == row["query"]
+        assert asked["ext"]["ltr_log"]["log_specs"]["named_query"] == log["sltr"]["_name"]
+        models = asked["rescore"]["query"]["rescore_query"]["bool"]["should"]
+        assert [one["sltr"]["model"] for one in models] == ["m", "m-2"]
+        found = [{"name": name, "value": value} for name, value in row["features"].items() if value]
+        hit = {"_score": row["score"] + self.off, "fields": {"_ltrlog": [{"main": found}]}}
+        body = json.dumps({"hits": {"hits": [hit]}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+def test_the_script_asks_the_engine_and_says_where_it_parts(models, tmp_path):
+    model, table = models["linear"], shop()
+    data = model._groups(table, None, "qid", None, reset=False)
+    made = export_model(model, "elasticsearch", check=data, texts=table, store="shop", name="m", offset="auto")
+    made.save(tmp_path / "m.json")
+    rows = [json.loads(line) for line in (tmp_path / "m-check.jsonl").read_text().splitlines()]
+    Engine.rows = {row["id"]: row for row in rows}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    command = [sys.executable, "m-check.py", "m-check.jsonl", f"http://127.0.0.1:{server.server_port}/shop", "m,m-2"]
+    try:
+        for off, code in ((0.0, 0), (1e-5, 0), (0.01, 1)):
+            Engine.off = off
+            done = subprocess.run(
+                [*command, "shop", "sku"], cwd=tmp_path, timeout=60, capture_output=True, text=True, check=False
+            )
+            assert (done.returncode, done.stderr) == (code, "")
+            assert (done.stdout.split()[0] == "score") == (off > 0)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def test_solr_has_its_own_words(models, tmp_path):
     model, table = models["trees"], shop()
     data = model._groups(table, None, "qid", None, reset=False)
@@ -133,6 +188,18 @@ def test_the_pattern_of_grams_gives_those_of_luce():
     assert found == [gram for run in runs(text) for gram in grams(run)]
 
 
+def test_what_only_python_computes_and_no_tree_asks_for_is_no_part_of_the_index():
+    table = shop().drop_columns(["body", "price"])
+    full = luce.Text("search", ["title"], features="full")
+    model = luce.Ranker("pmop", "trees", text=full, max_iter=1).fit(table, "grade", qid="qid")
+    forest = model.scorer_.forest
+    forest.feature[:] = full.names.index("title.length")
+    made = export_model(model, "elasticsearch", store="shop", name="m")
+    subfields = json.loads(made.beside["-index"])["mappings"]["properties"]["title"]["fields"]
+    assert set(subfields) == {name.partition(".")[2] for name in luce.Text("search", ["title"]).names[:-2]}
+    assert len(solr_schema(full)["add-field"]) == len(subfields)
+
+
 def test_what_only_python_computes_is_refused_by_name():
     table = shop()
     full = luce.Text("search", ["title"], features="full")
@@ -143,3 +210,21 @@ def test_what_only_python_computes_is_refused_by_name():
         assert any("as numbers" in remark for remark in export_model(model, target).remarks)
     with pytest.raises(SettingError, match="only Python computes"):
         luce.model("auto", text=full, export_to="solr").fit(table.drop_columns(["body", "price"]), "grade", qid="qid")
+
+
+def test_a_product_with_a_query_is_an_expression_of_names_or_refused():
+    table = shop().drop_columns(["body"])
+    text = luce.Text("search", ["title"])
+    model = luce.Ranker("listnet", "second_order", text=text, max_iter=5, scorer__count=4)
+    model.fit(table, "grade", qid="qid")
+    features = json.loads(export_model(model, "elasticsearch").beside["-features"])["featureset"]["features"]
+    made = [one for one in features if "_x_" in one["name"]]
+    names = {one["name"] for one in features}
+    assert made
+    assert all(one["template_language"] == "derived_expression" for one in made)
+    assert all(name in names for one in made for name in one["template"].split(" * "))
+    with pytest.raises(SettingError, match="which Solr computes by a query"):
+        export_model(model, "solr")
+    renamed = {name: name.replace("title", "a-title") for name in model.feature_names_}
+    with pytest.raises(SettingError, match="rename the features"):
+        export_model(model, "elasticsearch", feature_names=renamed)

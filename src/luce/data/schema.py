@@ -31,7 +31,7 @@ _TYPES = ("number", "boolean", "category", "date", "duration", "text", "other", 
 DATE_UNIT = "days since 1970-01-01 UTC"
 _DROPPED, _UNASKED, _FRAME_INDEX = "dropped", "not asked for", "the index of a data frame"
 _INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+|")
-_ID = re.compile(r"(?i:(.*[_ .-])?(id|uuid|guid|key|index|nr|rownum|pk))|.*[a-z]I[dD]")
+_ID = re.compile(r"(?i:(.*[_ .-])?(id|uuid|uid|guid|key|index|nr|rownum|pk))|.*[a-z]I[dD]")
 _QUERY = re.compile(r"q|(q|query|search|srch|session|request|impression|topic)[_ .-]?(id|no|nr|number)?", re.IGNORECASE)
 
 
@@ -270,8 +270,7 @@ with that of the query by text=, --text, or name those of few values in categori
                 near = [name for name in types if spelling(name) == spelling(column.name)]
                 hint = f" {near[0]!r} is another name." if near else ""
                 raise DataError(
-                    f"There is no column {column.name!r}, which is a feature; the columns are {_listed(list(types))}."
-                    f"{hint}"
+                    f"There is no column {column.name!r}, which is a feature; the columns are {_given(types)}.{hint}"
                 )
             _check_type(column, types[column.name])
         known = next((column.grades for column in self.columns if column.role == "label"), ())
@@ -285,7 +284,7 @@ def _text_columns(text: Text | None, types: Mapping[str, str], taken: Mapping[st
     names = [] if text is None else text.columns
     for name in names:
         if name not in types:
-            raise DataError(f"There is no column {name!r} of text; the columns are {_listed(list(types))}.")
+            raise DataError(f"There is no column {name!r} of text; the columns are {_given(types)}.")
         other = next((role for role, column in taken.items() if column == name and role != "qid"), None)
         if other is not None:
             raise DataError(f"The column {name!r} cannot be both text and {other}; name another one.")
@@ -334,6 +333,12 @@ def _with_type(column: Column) -> str:
     return f"{column.name} ({column.unit})" if column.unit else column.name
 
 
+def _given(types: Iterable[str]) -> str:
+    """The columns of a table, but for arrays that were given beside it, which are called by their part."""
+    beside = {f"({role})" for role in _ROLES}
+    return _listed([name for name in types if name not in beside])
+
+
 def _listed(names: Sequence[str], most: int = 12) -> str:
     more = f", and {len(names) - most} more" if len(names) > most else ""
     return (", ".join(names[:most]) or "none") + more
@@ -348,7 +353,7 @@ def _roles(
         name = said.get(role)
         if name is not None and name not in types:
             raise DataError(
-                f"There is no column {name!r} for {role}; the columns are {_listed(list(types))}: name one of them."
+                f"There is no column {name!r} for {role}; the columns are {_given(types)}: name one of them."
             )
         if name is None and known.get(role) in types:
             name = known[role]
@@ -369,11 +374,11 @@ def _roles(
         raise DataError("label_map (--label-map) was given, and there is no label column; name it by label=, --label.")
     if "qid" not in taken and text is not None:
         if text.query not in types:
-            raise DataError(f"There is no column {text.query!r} of text; the columns are {_listed(list(types))}.")
+            raise DataError(f"There is no column {text.query!r} of text; the columns are {_given(types)}.")
         taken["qid"] = text.query
     if "qid" not in taken:
         raise DataError(
-            f"There is no column 'qid' for the query; the columns are {_listed(list(types))}: name it by qid=, --qid"
+            f"There is no column 'qid' for the query; the columns are {_given(types)}: name it by qid=, --qid"
             + (f", such as --qid {near[0]!r}." if (near := likely_queries(types)) else ".")
         )
     return taken
@@ -391,7 +396,7 @@ def _with_document(text: Text, types: Mapping[str, str], said: Mapping[str, Any]
     if text.doc is None:
         return said
     if text.doc not in types and text.corpus is None:
-        raise DataError(f"There is no column {text.doc!r} of document ids; the columns are {_listed(list(types))}.")
+        raise DataError(f"There is no column {text.doc!r} of document ids; the columns are {_given(types)}.")
     if said.get("doc", text.doc) != text.doc:
         raise DataError(f"The texts' document ids are {text.doc!r}, and doc (--doc) is {said['doc']!r}; say one.")
     return {**said, "doc": text.doc} if text.doc in types else said
@@ -415,7 +420,7 @@ def choose(types: Mapping[str, str], said: Mapping[str, Any], index: Sequence[st
     for what, names in (("features", wanted or ()), ("drop", drop), ("categorical", categorical)):
         absent = [name for name in names if name not in types]
         if absent:
-            raise DataError(f"There is no column {absent[0]!r} ({what}); the columns are {_listed(list(types))}.")
+            raise DataError(f"There is no column {absent[0]!r} ({what}); the columns are {_given(types)}.")
         used = [name for name in names if name in taken.values()]
         if used:
             role = next(each for each, name in taken.items() if name == used[0])

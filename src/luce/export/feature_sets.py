@@ -30,7 +30,7 @@ def _elasticsearch(
     if column.times is not None:
         factors = [replace(column, times=None), column.times]
         words = [names[one] for one in factors]
-        made = _derived(words) if all(map(_is_word, words)) else _script(form, factors)
+        made = _derived(words) if all(map(_is_word, words)) else _script(form, factors, queries)
         return {"name": name, "params": [], **made}
     if column.plain and field in queries:
         return {"name": name, "params": [], "template_language": "mustache", **queries[field]}
@@ -49,18 +49,19 @@ def _elasticsearch(
 
 
 def _is_word(name: str) -> bool:
-    return name.isidentifier() and name.isascii()
+    """Whether an expression of Lucene reads it as a name: words with dots between them."""
+    return name.isascii() and all(part.isidentifier() for part in name.split("."))
 
 
 def _derived(words: list[str]) -> dict[str, Any]:
     return {"template_language": "derived_expression", "template": " * ".join(words)}
 
 
-def _script(form: Form, factors: list[Column]) -> dict[str, Any]:
+def _script(form: Form, factors: list[Column], queries: Queries) -> dict[str, Any]:
     """A product of two fields whose names no expression can say."""
-    if not all(column.plain for column in factors):
+    if not all(column.plain and form.names[column.feature] not in queries for column in factors):
         raise SettingError(
-            f"A product of {form.names[factors[0].feature]!r} needs names of letters, digits and '_'; rename the "
+            f"A product of {form.names[factors[0].feature]!r} needs names of letters, digits, '_' and '.'; rename the "
             "features (--feature-names)."
         )
     read = "(doc[params.{0}].size() == 0 ? params.{0}_gap : doc[params.{0}].value)"
@@ -87,6 +88,12 @@ def solr_features(form: Form, columns: Mapping[str, Column], queries: Queries, s
             fill = "NaN" if column.fill is None else repr(column.fill)
             described = _solr("FieldValueFeature", {"field": field, "defaultValue": fill})
         elif column.times is not None:
+            asked = [form.names[one.feature] for one in (column, column.times) if form.names[one.feature] in queries]
+            if asked:
+                raise SettingError(
+                    f"The model multiplies {asked[0]!r}, which Solr computes by a query and no function has; train a "
+                    "linear model or trees, or export to elasticsearch, onnx or python."
+                )
             described = _solr("SolrFeature", {"q": f"{{!func}}{_function(form, column)}"})
         else:
             described = _solr("SolrFeature", {"fq": [_filter(form, column)]})

@@ -50,9 +50,9 @@ def _remarks(form: Form, columns: dict[str, Column], queries: Any) -> list[str]:
             "training had no gaps."
         )
     fields = sum(column.plain and form.names[column.feature] not in queries for column in columns.values())
-    found.append(
-        f"FILE-features takes {fields} features from stored fields of their names; change what comes from elsewhere."
-    )
+    if fields:
+        said = f"FILE-features takes {fields} features from stored fields of their names"
+        found.append(f"{said}; change what comes from elsewhere.")
     return found
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,26 +56,32 @@ def _parts(feature: str) -> tuple[str, str, str]:
     return field, view, similarity
 
 
+def _scored(text: Text) -> Iterator[tuple[str, str, str, str, Sequence[str]]]:
+    """What an engine computes of fields: feature, field, view, similarity, and the fields whose texts it is of."""
+    other = {*QUERY, *text.python_only(text.names)}
+    for feature in text.names:
+        if feature not in other:
+            field, view, similarity = _parts(feature)
+            yield feature, field, view, similarity, [field] if field in text.fields else text.fields
+
+
 def elasticsearch_queries(text: Text, names: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """The query of every feature of texts, by its name in the engine."""
-    found: dict[str, dict[str, Any]] = {}
-    for feature in text.names:
-        asked: Any
-        params = [KEYWORDS]
-        if feature in QUERY:
-            params = [feature]  # a number that the client passes, which a template holds without quotes
-            asked = f'{{"function_score": {{"query": {{"match_all": {{}}}}, "weight": {{{{{feature}}}}}, '
-            asked += '"boost_mode": "replace"}}'
-        elif _parts(feature)[1] == "length":
-            value = {"field": feature, "missing": 0}
-            asked = {
-                "function_score": {"query": {"match_all": {}}, "field_value_factor": value, "boost_mode": "replace"}
-            }
-            params = []
+    found: dict[str, tuple[list[str], Any]] = {}
+    for feature, _, view, _, sources in _scored(text):
+        if view == "length":  # a count of several texts would be several numbers, of which a query takes one
+            counts = [{"field_value_factor": {"field": f"{field}.length", "missing": 0}} for field in sources]
+            how = {"functions": counts, "score_mode": "sum"} if len(counts) > 1 else counts[0]
+            found[feature] = [], {"function_score": {"query": {"match_all": {}}, **how, "boost_mode": "replace"}}
         else:
-            asked = {"match": {feature: f"{{{{{KEYWORDS}}}}}"}}
-        found[names[feature]] = {"params": params, "template_language": "mustache", "template": asked}
-    return found
+            found[feature] = [KEYWORDS], {"match": {feature: f"{{{{{KEYWORDS}}}}}"}}
+    for feature in text.of_query:  # a number that the client passes, which a template holds without quotes
+        asked = f'{{"function_score": {{"query": {{"match_all": {{}}}}, "weight": {{{{{feature}}}}}, '
+        found[feature] = [feature], asked + '"boost_mode": "replace"}}'
+    return {
+        names[feature]: {"params": params, "template_language": "mustache", "template": asked}
+        for feature, (params, asked) in found.items()
+    }
 
 
 def _stems(text: Text, view: str) -> list[str]:
@@ -84,7 +90,6 @@ def _stems(text: Text, view: str) -> list[str]:
 
 def index_settings(text: Text) -> dict[str, Any]:
     """Analyzers, similarities and subfields for Elasticsearch and OpenSearch."""
-    views = [view for view in _FILTERS if view != "number" or text.numbers]
     patterns = {"luce_words": PATTERN, "luce_numbers": NUMBER_PATTERN}
     tokenizers: dict[str, Any] = {
         name: {"type": "pattern", "pattern": pattern, "group": 0} for name, pattern in patterns.items()
@@ -97,24 +102,25 @@ def index_settings(text: Text) -> dict[str, Any]:
         f"luce_{view}": {
             "type": "custom", "tokenizer": tokenizer.get(view, "luce_words"), "filter": _stems(text, view),
         }
-        for view in views
+        for view in _FILTERS
+        if view != "number" or text.numbers
     }  # fmt: skip
     pair = {"type": "shingle", "min_shingle_size": 2, "max_shingle_size": 2, "output_unigrams": False}
     parameters = {"luce_bm25": (text.k1, text.b), "luce_idf": (0, 0)}
     similarity = {name: {"type": "BM25", "k1": k1, "b": b} for name, (k1, b) in parameters.items()}
     kinds = {"bm25": "luce_bm25", "idf": "luce_idf", "count": "boolean"}
-    properties: dict[str, Any] = {}
-    for field in field_names(text.fields):
-        subfields: dict[str, Any] = {}
-        for feature in text.names:
-            owner, view, what = _parts(feature)
-            if owner == field and feature not in QUERY and view == "length":
-                subfields["length"] = {"type": "token_count", "analyzer": "luce_word"}
-            elif owner == field and feature not in QUERY:
-                kind = {"type": "text", "analyzer": f"luce_{view}", "similarity": kinds[what]}
-                subfields[f"{view}_{what}"] = kind
-        copied = {"copy_to": UNION} if field != UNION and len(text.fields) > 1 else {}
-        properties[field] = {"type": "text", "analyzer": "luce_exact", **copied, "fields": subfields}
+    copied = {"copy_to": UNION} if len(text.fields) > 1 else {}
+    properties: dict[str, Any] = {
+        field: {"type": "text", "analyzer": "luce_exact", **(copied if field in text.fields else {}), "fields": {}}
+        for field in field_names(text.fields)
+    }
+    for _, field, view, what, sources in _scored(text):
+        subfields = properties[field]["fields"]
+        if view != "length":
+            kind = {"type": "text", "analyzer": f"luce_{view}", "similarity": kinds[what]}
+            subfields[f"{view}_{what}"] = kind
+        elif len(sources) == 1:
+            subfields["length"] = {"type": "token_count", "analyzer": "luce_word"}
     analysis = {"tokenizer": tokenizers, "filter": {"luce_pair": pair}, "analyzer": analyzers}
     settings = {"analysis": analysis, "similarity": similarity}
     return {"settings": settings, "mappings": {"properties": properties}}
@@ -127,15 +133,19 @@ def solr_field(feature: str) -> str:
 
 def solr_queries(text: Text, names: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """What Solr computes for every feature of texts, by its name there."""
-    found: dict[str, dict[str, Any]] = {}
-    for feature in text.names:
-        kind, params = "SolrFeature", {"q": f"{{!edismax qf={solr_field(feature)} mm=0 sow=false}}${{{KEYWORDS}}}"}
-        if feature in QUERY:
-            kind, params = "ValueFeature", {"value": f"${{{feature}}}", "required": True}  # type: ignore[dict-item]
-        elif _parts(feature)[1] == "length":
-            kind, params = "FieldValueFeature", {"field": solr_field(feature), "defaultValue": "0"}
-        found[names[feature]] = {"class": f"org.apache.solr.ltr.feature.{kind}", "params": params}
-    return found
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for feature, _, view, _, _ in _scored(text):
+        field = solr_field(feature)
+        if view == "length":
+            found[feature] = "FieldValueFeature", {"field": field, "defaultValue": "0"}
+        else:
+            found[feature] = "SolrFeature", {"q": f"{{!edismax qf={field} mm=0 sow=false}}${{{KEYWORDS}}}"}
+    for feature in text.of_query:
+        found[feature] = "ValueFeature", {"value": f"${{{feature}}}", "required": True}
+    return {
+        names[feature]: {"class": f"org.apache.solr.ltr.feature.{kind}", "params": params}
+        for feature, (kind, params) in found.items()
+    }
 
 
 _FACTORIES = {"lowercase": "LowerCase", "asciifolding": "ASCIIFolding", "porter_stem": "PorterStem"}
@@ -152,10 +162,7 @@ def solr_schema(text: Text) -> dict[str, Any]:
     ahead = rf"(?=([\p{{L}}\p{{Nd}}]{{{GRAM}}}))"
     types: dict[str, Any] = {}
     fields, copies = [], []
-    for feature in text.names:
-        owner, view, what = _parts(feature)
-        if feature in QUERY:
-            continue
+    for feature, _, view, what, sources in _scored(text):
         if view == "length":
             fields.append({"name": solr_field(feature), "type": "pint", "indexed": False, "docValues": True})
             continue
@@ -170,9 +177,8 @@ def solr_schema(text: Text) -> dict[str, Any]:
         analyzer = {"tokenizer": tokenizer, "filters": filters}
         types[name] = {"name": name, "class": "solr.TextField", "positionIncrementGap": "100", "analyzer": analyzer,
                        "similarity": kinds[what]}  # fmt: skip
-        several = owner == UNION and len(text.fields) > 1
+        several = len(sources) > 1
         fields.append({"name": solr_field(feature), "type": name, "stored": False, "multiValued": several})
-        sources = text.fields if several else [owner]
         copies += [{"source": source, "dest": solr_field(feature)} for source in sources]
     return {"add-field-type": list(types.values()), "add-field": fields, "add-copy-field": copies}
 

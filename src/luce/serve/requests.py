@@ -78,6 +78,9 @@ class RankRequest(_Strict):
     probabilities: WantedProbabilities = WantedProbabilities()
 
 
+_KEYS = {form: form.model_fields.keys() for form in (Document, WantedProbabilities, RankRequest)}
+
+
 @dataclass(frozen=True)
 class Ask:
     """A request understood: one row of features a document, NaN where one is missing."""
@@ -341,8 +344,8 @@ def _options(request: Mapping[str, Any]) -> tuple[int | None, int | None, bool, 
 
 
 def _only(given: Mapping[str, Any], form: type[BaseModel], what: str) -> None:
-    unknown = next((key for key in given if key not in form.model_fields), None)
-    if unknown is not None:
+    if not given.keys() <= _KEYS[form]:
+        unknown = next(key for key in given if key not in _KEYS[form])
         known = ", ".join(form.model_fields)
         raise invalid(f"{what} has the key {shown(unknown)}, which is not known; there are {known}.")
 

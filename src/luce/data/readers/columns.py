@@ -123,12 +123,18 @@ class Encoder:
         learned = [learner.finish(self.rows) for learner in self._columns]
         columns = [column for column, _ in learned]
         used = [column for column in columns if column.role == FEATURE]
-        if self._automatic and used and (self.schema.text is not None or all(c.why == LIKE_ID for c in used)):
-            columns = [replace(c, role=LEFT_OUT) if c in used and c.why == LIKE_ID else c for c in columns]
+        ids = [c for c in used if c.why == LIKE_ID]
+        if self.schema.text is None:  # where nothing but ids would be features, none of them is
+            numbered = any(c.why in (LIKE_ID, "the number of the row") for c in columns)
+            ids = used if numbered and all(c.why == LIKE_ID or named_as_id(c.name) for c in used) else []
+        if self._automatic:
+            columns = [replace(c, role=LEFT_OUT, why=c.why or "called as an id") if c in ids else c for c in columns]
         kept = np.array([j for j, column in enumerate(columns) if column.role == FEATURE], dtype=np.intp)
         if not len(kept) and self.schema.text is None:
-            left = "; ".join(f"{column.name}: {column.why}" for column in self.schema.with_columns(columns).left_out)
-            raise DataError(f"No column is left for features ({left}); name them by features=, --features.")
+            schema = self.schema.with_columns(columns)
+            left = "; ".join(f"{column.name}: {column.why}" for column in schema.left_out)
+            texts = f" Not used as they are: {found}." if (found := schema.unused_texts()) else ""
+            raise DataError(f"No column is left for features ({left}); name them by features=, --features.{texts}")
         return self.schema.with_columns(columns), [codes for _, codes in learned], kept
 
     def without_values(self) -> list[str]:

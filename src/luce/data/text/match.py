@@ -14,8 +14,8 @@ from luce.data.text.analyzer import Tokens
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
 
-_SHORTEST = 4
-"""Shorter words are near too many others."""
+_SHORTEST, _LONGEST = 4, 64
+"""Shorter words are near too many others; longer ones are none that a hand has misspelt, and have as many spellings."""
 
 
 class Bag(NamedTuple):
@@ -144,14 +144,14 @@ def near_spellings(wanted: Iterable[int], terms: Sequence[str]) -> dict[int, lis
     >>> near_spellings([0], ["bracket", "brackett", "brakcet", "brocket", "racket", "ratchet"])
     {0: [1, 2, 3, 4]}
     """
-    long = [i for i, term in enumerate(terms) if len(term) >= _SHORTEST and term.isalpha()]
-    asked = {i for i in wanted if len(terms[i]) >= _SHORTEST and terms[i].isalpha()}
+    fit = [i for i, term in enumerate(terms) if _SHORTEST <= len(term) <= _LONGEST and term.isalpha()]
+    asked = set(wanted).intersection(fit)
     shared: dict[str, list[int]] = defaultdict(list)
     for i in asked:
         for key in _shorter(terms[i]):
             shared[key].append(i)
     found: dict[int, set[int]] = defaultdict(set)
-    for j in long:
+    for j in fit:
         for i in {i for key in _shorter(terms[j]) if key in shared for i in shared[key]}:
             if i != j and _near(terms[i], terms[j]):
                 found[i].add(j)
@@ -184,7 +184,7 @@ def joined(words: Sequence[int], terms: Sequence[str], number: dict[str, int]) -
 def split(words: Sequence[int], terms: Sequence[str], number: dict[str, int]) -> list[tuple[int, int]]:
     """Two words that are one of a query written apart."""
     found = []
-    for word in dict.fromkeys(terms[i] for i in words):
+    for word in dict.fromkeys(terms[i] for i in words if len(terms[i]) <= _LONGEST):
         cuts = ((word[:i], word[i:]) for i in range(2, len(word) - 1))
         found += [(number[a], number[b]) for a, b in cuts if a in number and b in number]
     return found
