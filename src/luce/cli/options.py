@@ -10,7 +10,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -20,12 +20,13 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType, NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from luce.errors import OutputError, SettingError
+from luce.settings import UNSET
 from luce.spec import Spec, described
 
 _MANY = 30
@@ -46,14 +47,39 @@ def flag(default: Any, help: str, *names: str, **more: Any) -> Any:
 class Shown:
     """How the settings of a `Spec` of the library stand on the command line, where not as they are.
 
-    `names` are other names, and the only settings that are shown where `only_named`; `typed` is what is typed and how
-    it becomes the value; `defaults` are those of what is typed, None where the library's holds.
+    `names` are other names, and the only settings that are shown where `only_named`; `hidden` are not shown; `typed` is
+    what is typed and how it becomes the value; `defaults` are those of what is typed, None where the library's holds.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     typed: Mapping[str, tuple[Any, Callable[[Any], Any]]] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     only_named: bool = False
+    hidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Given:
+    """Options that are settings of the library, with its words; what was typed of them is what is passed on.
+
+    A subclass says of which classes they are; its own fields are further options.
+
+    >>> class Size(Spec):
+    ...     width: int = 2
+    >>> @dataclass(frozen=True)
+    ... class Sized(Given):
+    ...     of = (Size,)
+    >>> def draw(*, size: Sized) -> None:
+    ...     print(size.settings)
+    >>> flattened(draw)(width=3), flattened(draw)(width=None)
+    {'width': 3}
+    {}
+    (None, None)
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    of: ClassVar[tuple[type[Spec], ...]] = ()
+    shown: ClassVar[Shown] = Shown()
 
 
 def flattened(command: Callable[..., None]) -> Callable[..., None]:
@@ -95,6 +121,13 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
 
 def _made(kind: Any, shown: Shown, values: dict[str, Any]) -> Any:
     taken = {f.name: values.pop(f.name) for f in fields(kind) if f.name in values}
+    if issubclass(kind, Given):
+        meant = {name: make for name, (_, make) in kind.shown.typed.items()}
+        typed_in = {name: values.pop(name) for spec in kind.of for name in _shown(spec, kind.shown) if name in values}
+        return kind(
+            {name: meant.get(name, _as_it_is)(v) for name, v in typed_in.items() if _was_given(v)},
+            **taken,
+        )
     for name, (_, parse) in shown.typed.items():
         if taken[name] is not None:
             taken[name] = parse(taken[name])
@@ -107,38 +140,76 @@ def _made(kind: Any, shown: Shown, values: dict[str, Any]) -> Any:
         raise SettingError(f"{shown.names.get(name, name)} {rest}") from error
 
 
+def _was_given(value: Any) -> bool:
+    return value is not None and value is not False and value != []
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _shown(spec: type[Spec], shown: Shown) -> list[str]:
+    """The settings of a class that are options."""
+    names: Any = fields(spec)  # type: ignore[arg-type]  # every Spec is a dataclass
+    only = shown.names if shown.only_named else [one.name for one in names]
+    return [one.name for one in names if one.name in only and one.name not in shown.hidden]
+
+
 def _parameters(group: Any, shown: Shown) -> list[Parameter]:
-    hints, words = get_type_hints(group, include_extras=True), described(group)
+    """The options of a group, under its heading."""
     panel = re.split(r"[.:;]", (group.__doc__ or "").strip().partition("\n")[0])[0]
-    made = []
+    made: dict[str, Parameter] = {}
+    if issubclass(group, Given):
+        shown = group.shown
+        for spec in group.of:
+            made |= {name: _setting(spec, name, shown, panel, given=True) for name in _shown(spec, shown)} | made
+    elif issubclass(group, Spec):
+        return [_setting(group, name, shown, panel, given=False) for name in _shown(group, shown)]
+    hints = get_type_hints(group, include_extras=True)
     for one in fields(group):
-        if shown.only_named and one.name not in shown.names:
+        if issubclass(group, Given) and one.name == "settings":
             continue
         default = Parameter.empty if one.default is MISSING else one.default
         hint, option = hints[one.name], one.metadata.get("option")
-        if issubclass(group, Spec):
-            names = [shown.names[one.name]] if one.name in shown.names else []
-            option = typer.Option(*names, help=words.get(one.name, ""))
-            hint = shown.typed[one.name][0] if one.name in shown.typed else typed(hint)
-            default = shown.defaults.get(one.name) if one.name in shown.typed else default
-        elif get_origin(hint) is Annotated:
+        if get_origin(hint) is Annotated:
             hint, option = get_args(hint)[:2]
         if option is not None:
             option = copy(option)
             option.rich_help_panel = panel
             hint = Annotated[hint, option]
-        made.append(Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint))
-    return made
+        made[one.name] = Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+    return list(made.values())
+
+
+def _setting(spec: Any, name: str, shown: Shown, panel: str, *, given: bool) -> Parameter:
+    """The option of a setting; where only what is `given` counts, nothing is its default, which the help then tells."""
+    own, words = typed(get_type_hints(spec)[name]), described(spec).get(name, "")
+    hint, default = own, getattr(spec, name)
+    if name in shown.typed:
+        hint, default = shown.typed[name][0], shown.defaults.get(name)
+    if given:
+        usual = getattr(spec, name)
+        tells = isinstance(usual, int | float | str) and not isinstance(usual, bool) and usual != UNSET
+        words += f"  [default: {usual}]" if tells and "default" not in words else ""
+        hint, default = (bool, False) if hint is bool else (hint | None, None)
+    # One name for a switch, which else would have a second one, to switch it off.
+    names = [f"--{name.replace('_', '-')}"] if given and hint is bool else []
+    names = [shown.names[name]] if name in shown.names else names
+    option = typer.Option(*names, help=words)
+    option.rich_help_panel = panel
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 
 
 def typed(hint: Any) -> Any:
-    """What is typed for a setting of the library: a number, a switch, a path, or else a text.
+    """What is typed for a setting of the library: a number, a switch, a path, texts, or else a text.
 
-    >>> typed(float | None), typed(bool), typed(tuple[str, str] | str)
-    (float | None, <class 'bool'>, <class 'str'>)
+    >>> typed(float | None), typed(bool), typed(tuple[str, str] | str), typed(Sequence[str])
+    (float | None, <class 'bool'>, <class 'str'>, list[str])
     """
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    plain = next((kind for kind in (bool, float, int) if kind in kinds and str not in kinds), str)
+    plain: Any = next((kind for kind in (bool, float, int) if kind in kinds and str not in kinds), str)
+    if Path in kinds or Sequence[str] in kinds:
+        plain = Path if Path in kinds else list[str]
     return plain | None if NoneType in kinds else plain
 
 

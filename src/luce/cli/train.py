@@ -46,14 +46,12 @@ def train(
     luce train train.csv --model auto --out model.luce
     luce train train.txt --valid vali.txt --loss pmop --scorer trees --out model.luce
     """
-    settings = {**details.settings(fitting), "random_state": seed}
+    settings = {**details.of_ranker(fitting), "random_state": seed}
     if held.folds is not None and what.model is not None and canonical(what.model) == "auto":
         settings["folds"], held = held.folds, replace(held, folds=None)  # it makes folds of its own
     stated.check(held)
     clicking.check(stated)
     what, clicking, settings = with_click_loss(what, stated.clicks, clicking, settings)
-    if settings.get("early_stopping") == 0:
-        settings["early_stopping"] = None
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     parts = ranker.parts()
     clicking.check_guard(parts.loss, held)

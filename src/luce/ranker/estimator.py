@@ -17,9 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from luce.base import to_be_fitted
-from luce.checks import truth
 from luce.data.comparisons import Comparisons
-from luce.data.filling import KINDS
 from luce.data.groups import Groups, document_names
 from luce.errors import DataError, LuceError, RowsError, SettingError
 from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons, with_clicks
@@ -38,6 +36,8 @@ from luce.ranker.fitting import (
 from luce.ranker.intake import refuse_blind_search, rows_of
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms, unknown_parameter
 from luce.registry import all_settings_of, unknown_setting, with_settings
+from luce.settings import UNSET, Surroundings
+from luce.spec import accepted
 from luce.training.held_out import warn_of_overlap
 from luce.training.task import Task
 from luce.types import FloatArray, Progress
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from luce.data.clicks import Clicks
     from luce.data.text.transformer import Text
     from luce.explanation import Explanation
-
-UNSET = "default"
-"""`early_stopping` that was not given: None means never."""
 
 
 def _learns_streams(ranker: Ranker) -> bool:
@@ -184,11 +181,7 @@ class Ranker(Fitting):
             chosen: Parts = before[1]
             return chosen
         short = {name: getattr(self, name) for name in SHORT if self._is_set(name)}
-        if self.query_norm not in (None, *KINDS):
-            raise SettingError(f"query_norm is {self.query_norm!r}; it must be None, 'minmax' or 'zscore'.")
-        truth("warm_start", self.warm_start)
-        if not isinstance(self.checkpoint, str | Path | None):
-            raise SettingError(f"checkpoint is {self.checkpoint!r}; it must be None or the path of a folder.")
+        accepted(Surroundings, {name: getattr(self, name) for name in ("query_norm", "warm_start", "checkpoint")})
         found = choose({part: getattr(self, part) for part in PARTS}, short)
         self._chosen = (given, found)
         return found

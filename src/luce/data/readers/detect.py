@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from luce.checks import path_of
 from luce.data.groups import Groups
-from luce.data.readers.letor import LetorFile, LetorOptions
+from luce.data.readers.letor import LetorFile
 from luce.data.schema import COLUMN_LISTS, Schema, TableWords
 from luce.data.table_file import TABLE_SUFFIXES, TableFile, table_kind
 from luce.data.text_files import first_bytes, open_input, plain_suffix
 from luce.errors import DataError, ModelFormatError, SettingError
+from luce.settings import LetorOptions, LogReading
 from luce.storage import container_kind
 
 if TYPE_CHECKING:
     from luce.data.readers.tables import JudgedTable
 
 _LETOR_OPTIONS = set(LetorOptions.__dataclass_fields__)
-_LOG_OPTIONS = {"judgements", "absent", "features", "log_name", "allow_nan"}
+_LOG_OPTIONS = {*LogReading.__dataclass_fields__, "allow_nan"}
 _TABLE_OPTIONS = set(TableWords.__annotations__)
 
 
