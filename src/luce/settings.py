@@ -11,6 +11,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
+from luce.checks import words
 from luce.errors import SettingError
 from luce.spec import Spec, option
 
@@ -166,12 +167,6 @@ class Searching(Spec):
     eta: int = option(default=3, least=2)
 
 
-def _words(name: str, given: Any) -> tuple[str, ...]:
-    if isinstance(given, str) or any(not word or set(word) & set(" \t\n#") for word in given):
-        raise SettingError(f"{name} is {given!r}; it must be a list of words such as ('NULL',).")
-    return tuple(given)
-
-
 class LetorOptions(Spec):
     """How a text file of features is to be understood.
 
@@ -193,7 +188,7 @@ class LetorOptions(Spec):
     allow_nan: bool = False
     n_features: int | None = option(default=None, least=1, most=MAX_INDEX)
     query_file: str | Path | None = None
-    missing: Sequence[str] = option(default=(), convert=_words)
+    missing: Sequence[str] = option(default=(), convert=words)
 
 
 class LogReading(Spec):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -213,7 +214,14 @@ def evaluate(
             raise SettingError("--plot draws differences from other models; give --compare MODEL, or leave it out.")
         check_picture(more.plot)
     judging = _Judging(data or [], rankings, wanted, reading.given(), report, clicking.missing_documents)
-    found = judging.here(others) if more.dask is None else judging.there(more.dask, others)
+    found: list[Evaluation] = []
+    if more.dask is not None:
+        found = judging.there(more.dask, others)
+    else:
+        from luce.metrics import evaluate as evaluate_here
+
+        for ranking, judged, lists in judging.here(others):
+            found.append(evaluate_here(ranking, judged, wanted, comparisons=lists, order="data"))
     result, rivals = found[0], dict(zip(map(str, others), found[1:], strict=True))
     if per_query is not None:
         from luce.data.text_files import write_csv
@@ -266,27 +274,24 @@ class _Judging:
 
             return [evaluate_there(each, dataset, self.wanted) for each in (first, *rest)]
 
-    def here(self, others: list[Path]) -> list[Evaluation]:
-        """The metrics of the ranking and of the others, on this machine."""
-        from luce.metrics import evaluate as evaluate_model
-
+    def here(self, others: list[Path]) -> Iterator[tuple[Any, Any, Comparisons | None]]:
+        """The ranking and the others, on this machine, each with the data and the lists that judge it."""
         given = self.given
         first = next(path for path in (given.model, given.scores, given.run) if path is not None)
         qrels = None if given.run is None else self._qrels()
-        found: list[Evaluation] = []
         read_already: Groups | None = None
+        told = False
         for path, known in [(first, given.model is not None), *((path, is_model(path)) for path in others)]:
             ranking: Any
             if qrels is not None:
                 ranking, judged = self._joined(path, qrels)
             else:
                 ranking, judged = self._scored(path, known, read_already)
-                if not found:
+                if not told:
                     read_already = judged
                     say_columns(self.report, judged)
-            lists = self._lists(judged, tell=not found)
-            found.append(evaluate_model(ranking, judged, self.wanted, comparisons=lists, order="data"))
-        return found
+            yield ranking, judged, self._lists(judged, tell=not told)
+            told = True
 
     def _scored(self, path: Path, as_model: bool, before: Groups | None) -> tuple[Any, Groups]:
         """A model or scores, and the data that they go with; those of the first ranking serve what has no schema."""

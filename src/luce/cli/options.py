@@ -94,14 +94,32 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     box Size(width=3)
     (['name', 'width'], None)
     """
+    parameters, gathered = _grouped(command)
+    if gathered is None:
+        return command
+
+    @wraps(command)
+    def flat(**values: Any) -> None:
+        command(**gathered(values))
+
+    return _with_parameters(flat, parameters)
+
+
+def _with_parameters(flat: Any, parameters: list[Parameter]) -> Callable[..., None]:
+    """A function of keywords that is seen to have these parameters."""
+    flat.__signature__ = Signature(parameters)
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return flat  # type: ignore[no-any-return]
+
+
+def _grouped(command: Callable[..., None]) -> tuple[list[Parameter], Callable[[dict[str, Any]], dict[str, Any]] | None]:
+    """All options of a command, and what makes its arguments of their values; None where it has no groups."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, tuple[Any, Shown]] = {}
     for name, hint in hints.items():
         kind, *how = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         if is_dataclass(kind):
             groups[name] = kind, next((one for one in how if isinstance(one, Shown)), Shown())
-    if not groups:
-        return command
     parameters: list[Parameter] = []
     for parameter in signature(command).parameters.values():
         if parameter.name in groups:
@@ -109,14 +127,11 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
         else:
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
 
-    @wraps(command)
-    def flat(**values: Any) -> None:
+    def gathered(values: dict[str, Any]) -> dict[str, Any]:
         made = {name: _made(kind, shown, values) for name, (kind, shown) in groups.items()}
-        command(**made, **values)
+        return {**made, **values}
 
-    flat.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return flat
+    return parameters, gathered if groups else None
 
 
 def _made(kind: Any, shown: Shown, values: dict[str, Any]) -> Any:
@@ -322,17 +337,17 @@ def prepared(command: Callable[..., None], outputs: tuple[str, ...] = OUTPUTS) -
 
     It is refused before any work where one of its `outputs` is a file that another parameter names.
     """
-    flat = flattened(command)
+    parameters, gathered = _grouped(command)
 
-    @wraps(flat)
+    @wraps(command)
     def started(**given: Any) -> None:
         postpone("scipy.stats", "pandas")
         with ExitStack() as stack:
             given = _with_standard_input(given, outputs, stack)
             _check(given, outputs)
-            flat(**given)
+            command(**(given if gathered is None else gathered(given)))
 
-    return started
+    return _with_parameters(started, parameters)
 
 
 class _Postponed(ModuleType):

@@ -20,8 +20,16 @@ from scipy import sparse
 
 from luce.data.groups import Groups, document_names
 from luce.data.table import Rows, Table
-from luce.data.table_file import TABLE_SUFFIXES, TableFile, WordFile, table_kind
-from luce.data.text_files import finite_number, number, numbered_lines, plain_suffix, reader, write_text
+from luce.data.table_file import TableFile, WordFile
+from luce.data.text_files import (
+    finite_number,
+    is_table,
+    number,
+    numbered_lines,
+    reader,
+    table_kind,
+    write_text,
+)
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
@@ -260,7 +268,7 @@ def read_judgements(path: str | Path) -> Judgements:
     """
     path = Path(path)
     texts: dict[str, str] = {}
-    if plain_suffix(path) in TABLE_SUFFIXES or table_kind(path) != "csv":
+    if is_table(path):
         file: Table = TableFile(path)
         names = [_column(file, what, usual) for what, usual in _COLUMNS.items()]
     elif "qid:" in (first := next(numbered_lines(path))[1]) or first.lstrip().startswith("#"):

@@ -24,14 +24,15 @@ from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons,
 from luce.ranker.columns import importance_shares, importance_table, query_weights, shown_as_html
 from luce.ranker.fitting import (
     Fitting,
+    as_trained,
     check_grades,
     refuse_alone,
     refuse_trainer,
     refuse_unheard,
-    trained_by,
     warn_of_equal_grades,
     watched,
     with_list_grades,
+    work_of,
 )
 from luce.ranker.intake import refuse_blind_search, rows_of
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms, unknown_parameter
@@ -315,10 +316,16 @@ class Ranker(Fitting):
         if task.metric.name == "pairwise_accuracy":
             parts = replace(parts, metric=task.metric)  # of pairs, which no other metric judges
         try:
-            with watched(parts, progress, callbacks, bool(verbose)) as told:
-                trained = trained_by(parts, replace(with_list_grades(task), progress=told))
+            # A step that is too long may overflow: what counts is what comes out.
+            with (
+                watched(parts, progress, callbacks, bool(verbose)) as told,
+                np.errstate(over="ignore", invalid="ignore"),
+            ):
+                task = replace(with_list_grades(task), progress=told)
+                found = work_of(parts, task)(task)
         except RowsError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
+        trained = as_trained(found, parts, task)
         if comparisons is None and clicks is None:
             warn_of_equal_grades(data, parts)
         self._adopt(trained, parts, data.y, data.offsets, task.valid is not None)

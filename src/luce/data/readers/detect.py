@@ -11,8 +11,7 @@ from luce.checks import path_of
 from luce.data.groups import Groups
 from luce.data.readers.letor import LetorFile
 from luce.data.schema import COLUMN_LISTS, Schema, TableWords
-from luce.data.table_file import TABLE_SUFFIXES, TableFile, table_kind
-from luce.data.text_files import first_bytes, open_input, plain_suffix
+from luce.data.text_files import TABLE_SUFFIXES, first_bytes, open_input, plain_suffix, table_kind
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.settings import LetorOptions, LogReading
 from luce.storage import container_kind
@@ -111,6 +110,7 @@ def open_source(path: str | Path, **options: Any) -> LetorFile | JudgedTable | G
         return read_log(path, **{name: value for name, value in options.items() if name != "allow_nan"})
     _check_options(path, format, options, _TABLE_OPTIONS)
     from luce.data.readers.tables import JudgedTable
+    from luce.data.table_file import TableFile
 
     return JudgedTable(path, TableFile(path, format), options)
 

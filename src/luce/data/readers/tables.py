@@ -20,8 +20,8 @@ from luce.data.outline import GrowingMatrix, Outline, outline_of_rows
 from luce.data.readers.columns import DISGUISED, FEW_ROWS, LIKE_ID, Encoder, frame_index, numbers, type_name
 from luce.data.schema import LEFT_OUT, Schema, TableWords, choose, words
 from luce.data.table import Table, frame_kind
-from luce.data.table_file import TableFile, table_kind
-from luce.data.text_files import as_parse_error, border
+from luce.data.table_file import TableFile
+from luce.data.text_files import as_parse_error, border, table_kind
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.types import FloatArray, IntArray
 
