@@ -143,6 +143,10 @@ COMMANDS: dict[str, tuple[dict[str, Table], list[str]]] = {
         {"t": _DOCUMENTS, "s": {"query": ["b"] * 2, "document": ["w", "y"], "subtopic": ["é", "2"]}},
         ["evaluate", "{t}", "--model", "{model}", "--subtopics", "{s}", "--metrics", "alpha_ndcg@3", "--json"],
     ),
+    "evaluate a run": (
+        {"t": {"qid": ["b", "b"], "docid": ["w", "x"], "rating": [2, 0]}},
+        ["evaluate", "--run", "{run}", "--qrels", "{t}", "--metrics", "ndcg@3", "--json"],
+    ),
     "compare": (
         {"t": _MORE},
         ["compare", "{t}", "--models", "listnet", "--metrics", "ndcg@3", "--folds", "3", "--jobs", "1", "--json"],
@@ -207,14 +211,22 @@ def log(tmp_path):
 
 
 @pytest.fixture
-def result(call, tmp_path, model, texts, log, monkeypatch):
+def run(tmp_path):
+    """A ranking of documents."""
+    path = tmp_path / "run.txt"
+    path.write_text("b Q0 x 1 2.0 t\nb Q0 w 2 1.0 t\n")
+    return path
+
+
+@pytest.fixture
+def result(call, tmp_path, model, texts, log, run, monkeypatch):
     """What a command says of its tables in a format; only the names of files may differ."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LUCE_ENCODING", "")
 
-    def run(command: str, format: str, pack: str = "", encoding: str | None = None) -> str:
+    def said(command: str, format: str, pack: str = "", encoding: str | None = None) -> str:
         tables, arguments = COMMANDS[command]
-        names = {"model": model, "texts": texts, "log": log, "out": "out.parquet"}
+        names = {"model": model, "texts": texts, "log": log, "run": run, "out": "out.parquet"}
         for name, table in tables.items():
             content = FORMATS[format](table)
             content = content if encoding is None else content.decode().encode(encoding)
@@ -229,7 +241,7 @@ def result(call, tmp_path, model, texts, log, monkeypatch):
             out = out.replace(names[name], name)
         return out
 
-    return run
+    return said
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -254,7 +266,7 @@ def _comparable(command: str, out: str) -> object:
     return plain(json.loads(out))
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("track", "read-log")])
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("track", "read-log", "evaluate a run")])
 @pytest.mark.parametrize("format", ["semicolon.csv", "jsonl"])
 def test_other_encodings_are_said(result, call, command, format):
     expected = _comparable(command, result(command, format))

@@ -89,7 +89,7 @@ class _Rankings:
     model: Path | None = flag(None, "A model file; scores the data.")
     scores: Path | None = flag(None, "One score a line, in the row order of DATA.")
     run: Path | None = flag(None, "A TREC run file.")
-    qrels: Path | None = flag(None, "TREC judgements, for --run.")
+    qrels: Path | None = flag(None, "Judgements, for --run: TREC qrels or a table.")
     orders: list[Path] | None = flag(
         None, "Lists that judge in place of the labels: `query: d7 > {d2 d9}`, a TREC run, or a table; repeatable."
     )

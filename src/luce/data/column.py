@@ -139,6 +139,38 @@ class Column:
     @_bordered
     def numbered(self, names: dict[str, int]) -> IntArray:
         """The number of every entry; those that have none yet get the next ones, as they appear."""
+        values, places = self._encoded()
+        texts = as_text(values)
+        texts.validate(full=True)
+        empty = texts.is_null().to_numpy(zero_copy_only=False)
+        if is_number(values.type):
+            empty = empty | ~np.isfinite(as_floats(values))
+        if np.any(empty):
+            raise self._empty(int(np.flatnonzero(empty[places])[0]))
+        code: IntArray = np.array([names.setdefault(text, len(names)) for text in texts.to_pylist()], dtype=np.int64)
+        return code[places]
+
+    @_bordered
+    def ids(self) -> tuple[IntArray, NDArray[Any]]:
+        """Every entry as a number into the different ones: whole numbers where all of them are, and else texts."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        values, places = self._encoded()
+        if pa.types.is_integer(values.type) and values.type != pa.uint64():
+            return places, np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.int64)
+        texts = as_text(values)
+        texts.validate(full=True)
+        for bad, what in ((texts.is_null(), ""), (pc.match_substring(texts.fill_null(""), "\0"), "NUL")):
+            wrong = np.flatnonzero(bad.to_numpy(zero_copy_only=False)[places])
+            if len(wrong) and what:
+                raise self.error(int(wrong[0]), "holds a NUL, which text does not have; rename the id.")
+            if len(wrong):
+                raise self._empty(int(wrong[0]))
+        return places, np.array(texts.to_pylist())
+
+    def _encoded(self) -> tuple[pa.Array, IntArray]:
+        """The different entries, as they appear, and the place of each entry among them; none may be empty."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -148,7 +180,7 @@ class Column:
         if array.null_count:
             raise self._empty(first_true(array.is_null()))
         if not len(array):
-            return np.empty(0, dtype=np.int64)
+            return pa.nulls(0, array.type), np.empty(0, dtype=np.int64)
         coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         coded = coded.unify_dictionaries()
         values = coded.chunk(0).dictionary
@@ -158,15 +190,7 @@ class Column:
             place = np.zeros(len(values), dtype=np.int64)
             place[order] = np.arange(len(order))
             values, places = values.take(order), place[places]
-        texts = as_text(values)
-        texts.validate(full=True)
-        empty = texts.is_null().to_numpy(zero_copy_only=False)
-        if is_number(values.type):
-            empty = empty | ~np.isfinite(as_floats(values))
-        if np.any(empty):
-            raise self._empty(int(np.flatnonzero(empty[places])[0]))
-        code: IntArray = np.array([names.setdefault(text, len(names)) for text in texts.to_pylist()], dtype=np.int64)
-        return code[places]  # type: ignore[no-any-return]
+        return values, places.astype(np.int64, copy=False)
 
     @_bordered
     def number(

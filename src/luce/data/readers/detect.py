@@ -76,11 +76,22 @@ def read(path: str | Path, **options: Any) -> Groups:
 
 def read_like(path: str | Path, names: Sequence[str], schema: Schema | None, options: Mapping[str, Any]) -> Groups:
     """Read a file that goes with other data or a model: tables by their schema or by the names of the features."""
-    if data_format(path) in ("letor", "lucedata", "log"):
+    format = data_format(path)
+    if format == "log":
         return read(path, **options)
-    if schema is not None:
+    if schema is not None and format not in _NUMBERED:
         return read(path, schema=schema, **options)
-    return read(path, **options) if all(map(str.isdigit, names)) else read(path, **{"features": list(names), **options})
+    return read(path, **options_like(format, names, options))
+
+
+_NUMBERED = ("letor", "lucedata")
+"""Formats whose features are not chosen by the names of columns."""
+
+
+def options_like(format: str, names: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for a file of this format, a table by these names of features unless they are numbers alone."""
+    by_name = format not in _NUMBERED and not all(map(str.isdigit, names))
+    return {**({"features": list(names)} if by_name else {}), **options}
 
 
 def beside(options: Mapping[str, Any]) -> dict[str, Any]:
