@@ -153,21 +153,34 @@ class Column:
     @_bordered
     def ids(self) -> tuple[IntArray, NDArray[Any]]:
         """Every entry as a number into the different ones: whole numbers where all of them are, and else texts."""
+        values, places = self._encoded()
+        return places, self._names(values, places)
+
+    @_bordered
+    def names(self) -> NDArray[Any]:
+        """Every entry, a whole number where all of them are, and else a text."""
+        import pyarrow as pa
+
+        if pa.types.is_nested(self.array.type):
+            raise self.refused("texts or numbers")
+        return self._names(self.array, slice(None))
+
+    def _names(self, values: Any, places: IntArray | slice) -> NDArray[Any]:
+        """Whole numbers or texts of the entries at `places` of these values, none of them empty."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        values, places = self._encoded()
-        if pa.types.is_integer(values.type) and values.type != pa.uint64():
-            return places, np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.int64)
+        if pa.types.is_integer(values.type) and values.type != pa.uint64() and not values.null_count:
+            return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.int64)
         texts = as_text(values)
         texts.validate(full=True)
-        for bad, what in ((texts.is_null(), ""), (pc.match_substring(texts.fill_null(""), "\0"), "NUL")):
-            wrong = np.flatnonzero(bad.to_numpy(zero_copy_only=False)[places])
-            if len(wrong) and what:
-                raise self.error(int(wrong[0]), "holds a NUL, which text does not have; rename the id.")
-            if len(wrong):
-                raise self._empty(int(wrong[0]))
-        return places, np.array(texts.to_pylist())
+        if texts.null_count:
+            raise self._empty(first_true(pa.array(np.asarray(texts.is_null())[places])))
+        nul = pc.match_substring(texts, "\0")
+        if pc.any(nul).as_py():
+            row = first_true(pa.array(np.asarray(nul)[places]))
+            raise self.error(row, "holds a NUL, which text does not have; rename the id.")
+        return np.array(texts.to_pylist())
 
     def _encoded(self) -> tuple[pa.Array, IntArray]:
         """The different entries, as they appear, and the place of each entry among them; none may be empty."""
@@ -181,10 +194,14 @@ class Column:
             raise self._empty(first_true(array.is_null()))
         if not len(array):
             return pa.nulls(0, array.type), np.empty(0, dtype=np.int64)
-        coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-        coded = coded.unify_dictionaries()
-        values = coded.chunk(0).dictionary
-        places = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in coded.chunks])
+        if pa.types.is_dictionary(array.type):
+            chunks = array.unify_dictionaries().chunks
+        else:  # all at once: dictionaries of many chunks would be joined one by one
+            whole = array.combine_chunks()
+            chunks = [one.dictionary_encode() for one in (whole.chunks if hasattr(whole, "chunks") else [whole])]
+            chunks = chunks if len(chunks) == 1 else pa.chunked_array(chunks).unify_dictionaries().chunks
+        values = chunks[0].dictionary
+        places = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks])
         if pa.types.is_dictionary(array.type):  # as they appear, and only those that do
             order = np.asarray(pc.unique(pa.array(places)))
             place = np.zeros(len(values), dtype=np.int64)

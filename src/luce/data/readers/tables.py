@@ -313,8 +313,7 @@ class _Parts:
         y = np.concatenate(self._y) if self._y else np.zeros(self.rows)
         documents = weight = about = None
         if "doc" in self._roles:
-            places, names_of = self._coded("doc")
-            documents = names_of[places]
+            documents = self.column(self._roles["doc"]).names()
         if "weight" in self._roles:
             weight = self.column(self._roles["weight"]).floats()
         if "subtopics" in self._roles:
