@@ -125,16 +125,10 @@ def tune(
     chosen_space = space_of(model) if space is None else dict(space)
     bench = Bench(setup)
     cards = {f.name: _survey(bench, number) for number, f in enumerate(folds)}
-    shared = {
-        "folds": [fold.name for fold in folds],
-        "model": model,
-        "metric": setup.tune_on,
-        "seed": seed,
-        "conventions": dict(conventions),
-    }
+    shared = {**setup.facts, "model": model, "metric": setup.tune_on}
     settings = {
         **shared,
-        "notes": sorted({fold.note for fold in folds if fold.note}),
+        "notes": setup.notes,
         "space": {name: str(dimension) for name, dimension in chosen_space.items()},
         "fixed": dict(fixed or {}),
         **how,
