@@ -107,3 +107,18 @@ def test_what_is_not_typed_is_not_given():
     for words in ([], ["--l2", "0", "--early-stopping", "0", "--budget", "12.5"], ["--metric", "ndcg@10"]):
         assert CliRunner().invoke(app, words).exit_code == 0
     assert seen == [{}, {"l2": 0.0, "early_stopping": None, "budget": 12.5}, {"metric": "ndcg@10"}]
+
+
+def test_without_a_command_the_help_has_its_lines(call):
+    for words in ((), ("simulate",)):
+        code, _, err = call(*words)
+        assert code == 2
+        assert "\nCommands:\n" in err
+
+
+def test_what_was_typed_is_shown_safely(call):
+    for words in (("\x1b[31m",), ("train", "--l2", "a\x1b[31m"), ("simulate", "\x1b[31m")):
+        code, _, err = call(*words)
+        assert code == 2
+        assert "\x1b" not in err
+        assert "Error: " in err

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import wraps
@@ -266,34 +266,8 @@ def _first(row: tuple[str, str]) -> str:
     return row[0].split()[0].rstrip(",")
 
 
-_UsageError: Any = typer.BadParameter.__base__
-
-
-@contextmanager
-def _shown_safely() -> Iterator[None]:
-    """What Typer says of a wrong option or value has what was typed in it: no terminal obeys that."""
-    try:
-        yield
-    except _UsageError as error:
-        from luce.result import seen
-
-        said = seen(" ".join(error.format_message().split()))
-        error.format_message = lambda: said
-        raise
-
-
 class Commands(TyperGroup):
-    """Commands whose list has whole sentences, and whose complaints are safe to show."""
-
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """What comes before the name of a command."""
-        with _shown_safely():
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: Any) -> Any:
-        """The command, and what comes after its name."""
-        with _shown_safely():
-            return super().invoke(ctx)
+    """Commands whose list has whole sentences."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The first sentence of every command, on as many lines as it needs."""
