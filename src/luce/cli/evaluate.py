@@ -195,7 +195,12 @@ def evaluate(
     reading: Reading,
     report: TableReport,
 ) -> None:
-    """Evaluate a model, scores or a TREC run on judged data."""
+    """Evaluate a model, scores or a TREC run on judged data.
+
+    \b
+    luce evaluate test.txt --model model.luce --metrics ndcg@10,map
+    luce evaluate --run run.txt --qrels judgements.txt --preset trec_eval
+    """
     rankings.check(data)
     clicking.check(bool(rankings.orders or rankings.comparisons))
     if clicking.clicks is not None:

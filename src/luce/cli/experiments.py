@@ -190,7 +190,11 @@ def compare(
     read: StatedReading,
     report: TableReport,
 ) -> None:
-    """Compare models over folds, each tuned on validation data by its grid."""
+    """Compare models over folds, each tuned on validation data by its grid.
+
+    \b
+    luce compare judged.txt --models pmop-fd,lambdamart,auto --out results
+    """
     from luce.experiments import compare as run
     from luce.experiments import find_folds
     from luce.experiments.run_folder import write_results
@@ -279,7 +283,11 @@ def tune(
     read: StatedReading,
     report: Report,
 ) -> None:
-    """Search a model's own space of settings and print the best ones as a command line."""
+    """Search a model's own space of settings and print the best ones as a command line.
+
+    \b
+    luce tune train.txt --valid vali.txt --model lambdamart --trials 50
+    """
     from luce.experiments.folds import find_splits
     from luce.experiments.search import train_command, write_tuning
     from luce.experiments.search import tune as run

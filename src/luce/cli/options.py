@@ -258,7 +258,15 @@ class Sectioned(TyperCommand):
                 formatter.write_dl([(name, ", ".join(_first(row) for row in sections[name])) for name in left])
 
 
-EVERY_DAY = ("Arguments", "Options", "What is trained", "Queries for early stopping", "What is evaluated", "Metrics")
+EVERY_DAY = (
+    "Arguments",
+    "Options",
+    "What is trained",
+    "Queries for early stopping",
+    "What is evaluated",
+    "Metrics",
+    "How settings are sought",
+)
 """Headings of what long helps show at first."""
 
 
