@@ -104,7 +104,7 @@ def test_what_cannot_be_cross_fitted_is_said(parts):
         luce.Ranker("listnet", "listwise", base_folds=3).fit(train, base_scores=np.zeros(train.n_rows))
     with pytest.raises(SettingError, match="base_folds"):
         luce.Ranker("listnet", "listwise", base=forest(), base_folds=1).fit(train)
-    with pytest.raises(DataError, match="needs as many queries"):
+    with pytest.raises(DataError, match="need as many queries"):
         luce.Ranker("listnet", "listwise", base=forest(), base_folds=50).fit(train)
     on_top = luce.Ranker("listnet", "listwise", base=forest().fit(train))
     with pytest.raises(SettingError, match="stands on a base itself"):

@@ -7,11 +7,13 @@ their queries.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from luce.checks import whole
@@ -148,34 +150,50 @@ def cross_fitted(
 
     All fits stop early by `valid`, where it is given. `fitted` is the base where it was fitted before.
     """
-    from luce.auto.crossfit import deal, informative
-
     library = None if fitted is None else _library(fitted)
     if library is not None:
         raise SettingError(
             f"base_folds is {folds!r} and the base is a model of {library}, which luce cannot fit again; leave "
             "base_folds out, or give base_scores of documents by models that did not see their queries."
         )
-    whole("base_folds", folds, 2)
-    speaking = len(informative(data))
-    if speaking < folds:
-        raise DataError(
-            f"A base cross-fitted on {folds} folds needs as many queries of more than one grade, and the data have "
-            f"{speaking}; give fewer base_folds, or more queries."
-        )
+    check_folds("base_folds", folds, data)
     if ranker.base is not None:
         raise SettingError("The base stands on a base itself, which cannot be cross-fitted; give base_scores instead.")
-    fold, scores = deal(data, folds, np.random.default_rng(seed)), np.empty(data.n_rows)
     fresh: Ranker = clone(ranker).set_params(checkpoint=None, warm_start=False)
-    for k in range(folds):
-        # A seed of its own: a model file keeps none.
-        copy = clone(fresh).set_params(random_state=int(np.random.default_rng([seed, k]).integers(2**31)))
-        held = data.take(fold == k)
-        scores[np.repeat(fold == k, data.sizes)] = copy.fit(data.take(fold != k), valid=valid).predict(held)
+    scores = np.empty(data.n_rows)
+    for copy, held, rows in fits_on_folds(fresh, data, folds, [seed], lambda held: valid):
+        scores[rows] = copy.predict(held)
     if fitted is None:
         fitted = fresh.set_params(random_state=seed) if ranker.random_state is None else fresh
         fitted = fitted.fit(data, valid=valid)
     return RankerBase(fitted), scores
+
+
+def check_folds(name: str, folds: int, data: Groups) -> None:
+    """Refuse a number of folds that is none, or of which some would say nothing of an order."""
+    from luce.auto.crossfit import informative
+
+    whole(name, folds, 2)
+    speaking = len(informative(data))
+    if speaking < folds:
+        raise DataError(
+            f"{folds} folds need as many queries of more than one grade, and the data have {speaking}; give fewer "
+            f"{name}, or more queries."
+        )
+
+
+def fits_on_folds(
+    ranker: Ranker, data: Groups, folds: int, seed: list[int], valid: Callable[[Groups], Groups | None]
+) -> Iterator[tuple[Ranker, Groups, NDArray[np.bool_]]]:
+    """Fitted copies, each with the queries that it did not see and with their rows; `valid` says what judges it."""
+    from luce.auto.crossfit import deal
+
+    fold = deal(data, folds, np.random.default_rng(seed))
+    for k in range(folds):
+        # A seed of its own: a model file keeps none.
+        copy = clone(ranker).set_params(random_state=int(np.random.default_rng([*seed, k]).integers(2**31)))
+        held = data.take(fold == k)
+        yield copy.fit(data.take(fold != k), valid=valid(held)), held, np.repeat(fold == k, data.sizes)
 
 
 def aligned(scores: Any, data: Groups, moved: bool) -> FloatArray:

@@ -84,6 +84,19 @@ def truth(name: str, value: Any) -> bool:
     raise SettingError(f"{name} is {value!r}; it must be True or False.")
 
 
+def words(name: str, value: Any) -> tuple[str, ...]:
+    """A setting that must be a list of words without white space; anything else is an error.
+
+    >>> words("missing", "NULL")
+    Traceback (most recent call last):
+        ...
+    luce.errors.SettingError: missing is 'NULL'; it must be a list of words such as ('NULL',).
+    """
+    if isinstance(value, str) or any(not word or set(word) & set(" \t\n#") for word in value):
+        raise SettingError(f"{name} is {value!r}; it must be a list of words such as ('NULL',).")
+    return tuple(value)
+
+
 def heard(owner: str, given: Mapping[str, tuple[Any, Any]], where: bool, needed: str) -> None:
     """Refuse settings (value, usual value) that have no effect, unless `where` they have one.
 

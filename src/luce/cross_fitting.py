@@ -14,11 +14,11 @@ import numpy as np
 from scipy import stats
 from sklearn.base import clone
 
-from luce.auto.crossfit import deal, informative
+from luce.base import check_folds, fits_on_folds
 from luce.blending import can_join, joined_models
 from luce.checks import generator, whole
 from luce.data.groups import Groups
-from luce.errors import DataError, LuceWarning, SettingError
+from luce.errors import LuceWarning, SettingError
 from luce.metrics.evaluate import evaluate_rows
 from luce.ranker import Ranker
 from luce.registry import settings_of
@@ -38,14 +38,8 @@ def cross_fit(
     >>> sorted(model.history_["cross_fit"])
     ['folds', 'high', 'how', 'iterations', 'low', 'metric', 'seeds', 'value']
     """
-    whole("folds", folds, 2)
     whole("seeds", seeds, 1)
-    speaking = len(informative(data))
-    if speaking < folds:
-        raise DataError(
-            f"{folds} folds need as many queries of more than one grade, and the data have {speaking}; give fewer "
-            "folds, or more queries."
-        )
+    check_folds("folds", folds, data)
     if ranker.checkpoint is not None or ranker.warm_start:
         what = "checkpoint" if ranker.checkpoint is not None else "warm_start"
         raise SettingError(f"{what} is for one fit, and cross-fitting makes several; leave it out.")
@@ -54,18 +48,15 @@ def cross_fit(
     scores: list[FloatArray] = []
     sizes: list[int] = []
     for turn in range(seeds):
-        fold = deal(data, folds, np.random.default_rng([seed, turn]))
         found = np.empty(data.n_rows)
-        for k in range(folds):
-            one = clone(ranker).set_params(random_state=int(np.random.default_rng([seed, turn, k]).integers(2**31)))
-            held = data.take(fold == k)
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "The .* on the validation data was best after", LuceWarning)
-                fits.append(one.fit(data.take(fold != k), valid=held))
-            found[np.repeat(fold == k, data.sizes)] = fits[-1].predict(held)
-            sizes.append(held.n_queries)
-            if progress is not None:
-                progress(len(fits), seeds * folds, {})
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The .* on the validation data was best after", LuceWarning)
+            for one, held, rows in fits_on_folds(ranker, data, folds, [seed, turn], lambda held: held):
+                fits.append(one)
+                found[rows] = one.predict(held)
+                sizes.append(held.n_queries)
+                if progress is not None:
+                    progress(len(fits), seeds * folds, {})
         scores.append(found)
     held_out = np.reshape(sizes, (seeds, folds))
     return _noted(*_whole(ranker, fits, data, seed), fits, np.mean(scores, axis=0), data, held_out)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from functools import cache
 from inspect import getdoc, getmro, signature
@@ -315,6 +315,18 @@ def _kind_in_words(kind: Any, rule: Rule) -> str:
     if rule.least is not None and rule.most is not None:
         return f"{name} from {rule.least:.15g} to {rule.most:.15g}"
     return f"{name} {' and '.join(ends)}" if ends else "a finite number" if kind is float else name
+
+
+def accepted(cls: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Some settings of a class, each checked by itself.
+
+    >>> class Step(Spec):
+    ...     size: float = option(default=0.1, above=0, most=1)
+    >>> accepted(Step, {"size": 1})
+    {'size': 1.0}
+    """
+    declared = _declared(cls)
+    return {name: checked(name, value, *declared[name]) for name, value in given.items()}
 
 
 @cache

@@ -149,12 +149,17 @@ def settings_grid(name: str) -> list[dict[str, Any]]:
     >>> len(settings_grid("bt-ties")) == len(settings_grid("lambdamart"))
     True
     """
+    parts = ranker_to_tune(name).parts()
+    found = [part.name for part in (parts.trainer, parts.loss, parts.scorer) if part is not None]
+    return [dict(setting) for setting in next((_GRIDS[part] for part in found if part in _GRIDS), _LINEAR_GRID)]
+
+
+def ranker_to_tune(name: str) -> Ranker:
+    """A complete system that has settings to choose, which one that aggregates rankings has not."""
     system = model(name)
     if not isinstance(system, Ranker):
         raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
-    parts = system.parts()
-    found = [part.name for part in (parts.trainer, parts.loss, parts.scorer) if part is not None]
-    return [dict(setting) for setting in next((_GRIDS[part] for part in found if part in _GRIDS), _LINEAR_GRID)]
+    return system
 
 
 _AGGREGATORS = {"borda-agg": "BordaAggregator", "cps-agg": "CPSAggregator"}

@@ -173,7 +173,7 @@ def test_hold_out(call, folder, tmp_path):
     assert code == 0
     assert "15 of the queries are held out" in err
     assert luce.load(tmp_path / "m.luce").history_["validation"]
-    for share, sentence in ((0, "must lie between 0 and 1"), (1.5, "must lie between 0 and 1")):
+    for share, sentence in ((0, "must be a number above 0 and below 1"), (1.5, "must be a number above 0 and below 1")):
         code, _, err = call(*arguments, "--hold-out", share)
         assert code == 2
         assert sentence in err

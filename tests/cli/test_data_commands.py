@@ -105,9 +105,10 @@ def test_bad_shares(call, tmp_path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_imports_nothing_heavy() -> None:
+@pytest.mark.parametrize("command", ["convert", "train", "info", "rerank"])
+def test_help_imports_nothing_heavy(command) -> None:
     code = (
-        "import sys; sys.argv = ['luce', 'convert', '--help']\n"
+        f"import sys; sys.argv = ['luce', {command!r}, '--help']\n"
         "from luce.cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"

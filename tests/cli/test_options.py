@@ -10,7 +10,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import luce
+from luce.auto.trainer import Blend
+from luce.cli.app import command
 from luce.cli.options import flattened
+from luce.cli.train_options import Fitting
+from luce.data.schema import TableWords
+from luce.settings import Budget, Choosing, LetorOptions, PartNames, ShortForms, Surroundings, TableOptions
 
 
 @dataclass(frozen=True)
@@ -71,3 +77,48 @@ def test_what_typer_refuses_is_refused():
     app.command()(flattened(draw))
     assert CliRunner().invoke(app, ["box"]).exit_code == 2  # no width
     assert CliRunner().invoke(app, ["box", "--width", "1", "--height", "0"]).exit_code == 2
+
+
+def test_settings_are_those_of_the_library():
+    """What the command line shares with the library is all there, with its defaults and words."""
+    taken = {name: one.default for name, one in signature(luce.Ranker).parameters.items()}
+    for spec in (ShortForms, PartNames, Choosing, Surroundings):
+        assert spec().settings == {name: taken[name] for name in spec().settings}
+    assert set(TableWords.__annotations__) == {*TableOptions().settings, "document_id", "query_weight"}
+    assert Blend().settings["budget"] == Budget().budget
+    read = {name: one.default for name, one in signature(luce.read_letor).parameters.items() if name != "path"}
+    assert read == LetorOptions().settings
+
+
+@pytest.mark.parametrize("name", ["train", "evaluate", "compare", "tune", "info"])
+def test_every_option_says_what_it_is(name):
+    for one in command(name).params:
+        assert len(one.help or "") > 8, one.opts
+
+
+def fit(*, fitting: Fitting) -> None:
+    seen.append(dict(fitting.settings))
+
+
+def test_what_is_not_typed_is_not_given():
+    app = typer.Typer()
+    app.command()(flattened(fit))
+    seen.clear()
+    for words in ([], ["--l2", "0", "--early-stopping", "0", "--budget", "12.5"], ["--metric", "ndcg@10"]):
+        assert CliRunner().invoke(app, words).exit_code == 0
+    assert seen == [{}, {"l2": 0.0, "early_stopping": None, "budget": 12.5}, {"metric": "ndcg@10"}]
+
+
+def test_without_a_command_the_help_has_its_lines(call):
+    for words in ((), ("simulate",)):
+        code, _, err = call(*words)
+        assert code == 2
+        assert "\nCommands:\n" in err
+
+
+def test_what_was_typed_is_shown_safely(call):
+    for words in (("\x1b[31m",), ("train", "--l2", "a\x1b[31m"), ("simulate", "\x1b[31m")):
+        code, _, err = call(*words)
+        assert code == 2
+        assert "\x1b" not in err
+        assert "Error: " in err

@@ -186,7 +186,7 @@ BAD = {
         "--guard is for clicks alone",
     ),
     "no clicks": (["train", "{f}/none.txt", "--clicks", "{t}/c.csv", "--out", "{t}/m"], "c.csv does not exist"),
-    "no share": (["train", "{f}/none.txt", "--hold-out", "1", "--out", "{t}/m"], "between 0 and 1"),
+    "no share": (["train", "{f}/none.txt", "--hold-out", "1", "--out", "{t}/m"], "above 0 and below 1"),
     "no base": (["train", "{f}/none.txt", "--scorer", "trees", "--base", "{t}/b", "--out", "{t}/m"], "path of a model"),
     "disk full": (["train", "{f}/train.txt", "--out", "/dev/full"], "disk is full"),
     "no model": (["predict", "{f}/test.txt", "--model", "{t}/m.luce"], "does not exist"),

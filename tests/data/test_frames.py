@@ -52,10 +52,10 @@ def test_columns_can_be_named() -> None:
         ({}, {"label": "grade"}, "There is no column 'grade' for label"),
         ({}, {"features": ["x"]}, "There is no column 'x' .features."),
         ({}, {"label": "title"}, "The label column 'title' holds text"),
-        ({"label": [1, None, 2]}, {}, "The label of row 1 is null"),
+        ({"label": [1, None, 2]}, {}, "Row 1: label is empty"),
         ({"bm25": [1.0, None, 2.0]}, {}, "The feature 'bm25' of row 1 is nan"),
         ({"bm25": [1.0, 2.0, 1e39]}, {}, "The feature 'bm25' of row 2 is 1e\\+39"),
-        ({"qid": ["a", None, "b"]}, {}, "The column 'qid' is empty in row 1"),
+        ({"qid": ["a", None, "b"]}, {}, "Row 1: qid is empty"),
         ({"bm25": [[1.0]] * 3, "clicks": list("xyz")}, {}, "No column is left for features"),
     ],
 )

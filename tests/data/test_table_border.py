@@ -45,8 +45,8 @@ def test_a_misspelt_word_is_refused_by_every_reader(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"qid": np.repeat(["q0", "", "q2", "q3"], 6)}, "'qid' is empty in row 6"),
-        ({"qid": [[1]] * ROWS}, "'qid' holds lists or records"),
+        ({"qid": np.repeat(["q0", "", "q2", "q3"], 6)}, "Row 6: qid is empty"),
+        ({"qid": [[1]] * ROWS}, "'qid' holds list.*; it must hold texts or numbers"),
         ({"label": [[1]] * ROWS}, "'label' holds lists"),
         ({"label": pd.to_datetime(["2024-01-01"] * ROWS)}, "'label' holds dates"),
         ({"label": pd.to_timedelta(np.arange(ROWS), "D")}, "'label' holds durations"),

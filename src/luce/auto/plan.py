@@ -6,14 +6,12 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, Literal
 
 from luce.auto.crossfit import MEMBERS, Pace, informative, suited
 from luce.data.groups import Groups
 from luce.errors import LuceWarning, SettingError
 
-BUDGETS = ("fast", "best")
 _LARGE = 20_000_000
 """Entries of X from which on folds are fewer, and the stronger members come alone."""
 _MANY_ROWS = 10_000
@@ -90,17 +88,6 @@ class Clock:
         """Give a job up where the time is over."""
         if not self.allows(0.0):
             raise OutOfTime
-
-
-def check_budget(budget: Any) -> None:
-    """Refuse what is neither a name nor a time."""
-    if budget in BUDGETS if isinstance(budget, str) else _is_time(budget):
-        return
-    raise SettingError(f"budget is {budget!r}; it must be 'fast', 'best', or seconds, a number above 0.")
-
-
-def _is_time(budget: Any) -> bool:
-    return isinstance(budget, Real) and not isinstance(budget, bool) and 0 < float(budget) < float("inf")
 
 
 ExportTarget = Literal[

@@ -12,7 +12,7 @@ import numpy as np
 
 from luce import scorers, training
 from luce.auto.crossfit import MEMBERS, CrossFit, Fitted, Walked, failures, informative, joined, stated_target, summed
-from luce.auto.plan import Clock, ExportTarget, Job, OutOfTime, Plan, check_budget, for_target, make_plan
+from luce.auto.plan import Clock, ExportTarget, Job, OutOfTime, Plan, for_target, make_plan
 from luce.auto.weights import (
     Estimate,
     Learned,
@@ -34,6 +34,7 @@ from luce.metrics.catalog import Metric
 from luce.metrics.evaluate import evaluate_rows
 from luce.scorers.linear import FittedLinear
 from luce.scorers.trees import FittedBlend
+from luce.settings import Budget
 from luce.spec import Range, option
 from luce.training.held_out import USUAL
 from luce.training.run import History
@@ -51,19 +52,11 @@ _FEW = 10
 """Queries with two grades below which weights are not learned."""
 
 
-def _budget(name: str, given: Any) -> Any:
-    check_budget(given)
-    return given
-
-
-class Blend(Algorithm):
+class Blend(Budget, Algorithm):
     """Fit several learners on folds of the queries and blend them by what they are worth on queries they did not see.
 
     Parameters
     ----------
-    budget
-        "fast", "best", or seconds; with seconds, members are fitted in the order of their worth while there is time,
-        and what was carried out is kept as a plan.
     folds
         Parts of the queries; None is 5, or 3 for large data.
     members
@@ -76,7 +69,6 @@ class Blend(Algorithm):
         A target of `luce.export` that the model must fit: members that it could not hold are left out.
     """
 
-    budget: str | float = option(default="fast", convert=_budget)
     folds: int | None = option(default=None, least=2, tune=Range(4, 10, whole=True))
     members: Sequence[str] | str | None = None
     use_valid: Literal["more", "yardstick"] = "more"

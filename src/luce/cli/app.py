@@ -125,8 +125,11 @@ def main() -> None:
     _open_standard_files()
     warnings.formatwarning = _format_warning
     try:
-        app(standalone_mode=True)
+        code = app(standalone_mode=False)
         sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+    except _TypedWrongly as error:
+        sys.exit(_show_safely(error))
     except LuceError as error:
         sys.exit(_complain(str(error)))
     except BrokenPipeError:
@@ -144,6 +147,20 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         what = error.filename or "to standard output"
         sys.exit(_complain(f"Cannot write {what}: the disk is full; free some space and try again."))
+
+
+_TypedWrongly: Any = typer.BadParameter.__base__
+
+
+def _show_safely(error: Any) -> int:
+    """What Typer says of a wrong option or value has what was typed in it: no terminal obeys that."""
+    if type(error).__name__ != "NoArgsIsHelpError":  # whose message is the help, where nothing was typed
+        from luce.result import seen
+
+        said = seen(" ".join(error.format_message().split()))
+        error.format_message = lambda: said
+    error.show()
+    return int(error.exit_code)
 
 
 def _open_standard_files() -> None:

@@ -71,7 +71,6 @@ def interrupted(report: Report, option: str, kept: str | None) -> typer.Exit:
     return typer.Exit(INTERRUPTED)
 
 
-CONVENTION = "A convention, as ties=stable; may be repeated."
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for machines.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but the result.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
@@ -184,6 +183,15 @@ def settings_from(pairs: list[str] | None) -> dict[str, Any]:
             raise SettingError(f"The setting {key!r} was given twice; give it once.")
         settings[key] = _value(text.strip())
     return settings
+
+
+def listed(text: str) -> list[str]:
+    """Names that were written with commas between.
+
+    >>> listed("map, mrr,")
+    ['map', 'mrr']
+    """
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _value(text: str) -> Any:

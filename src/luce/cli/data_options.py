@@ -6,14 +6,16 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from luce.cli.options import flag
+from luce.cli.options import Given, Shown, flag
 from luce.errors import DataError, SettingError
+from luce.settings import LetorOptions, LogReading, TableOptions
+from luce.spec import Spec
 
 if TYPE_CHECKING:
     from luce.cli.common import Report
@@ -119,13 +121,10 @@ def is_base(path: Path) -> bool:
     return is_model(path) or library_of_file(path) is not None
 
 
-_LISTS = ("features", "drop", "categorical")
-
-
-def _text(said: dict[str, Any]) -> Any:
+def _text(said: FoldReading, doc: str | None) -> Any:
     """The features of texts that were asked for; options that mean something together alone are refused."""
     told = ("query_text", "text", "corpus", "text_features", "no_query_features")
-    words = {name: said.pop(name) for name in told if name in said}
+    words = {name: value for name in told if (value := getattr(said, name)) not in (None, False, [])}
     if not words:
         return None
     for name, what in (("query_text", "the column of the query's text"), ("text", "the columns of documents' texts")):
@@ -134,11 +133,9 @@ def _text(said: dict[str, Any]) -> Any:
             raise SettingError(f"{given} was given; --{name.replace('_', '-')}, {what}, is needed as well.")
     from luce.data.text.transformer import Text
 
-    fields = [part.strip() for each in words["text"] for part in each.split(",") if part.strip()]
-    features, corpus = words.get("text_features", "engine"), words.get("corpus")
     text = Text(
-        words["query_text"], fields, corpus=corpus, doc=said.get("doc"), features=features,
-        query_features="no_query_features" not in words,
+        words["query_text"], _columns(words["text"]), corpus=words.get("corpus"), doc=doc,
+        features=words.get("text_features", "engine"), query_features="no_query_features" not in words,
     )  # fmt: skip
     text.check()
     return text
@@ -166,44 +163,41 @@ def _label_map(texts: list[str]) -> dict[str, float]:
     return grades
 
 
+def _columns(texts: list[str]) -> list[str]:
+    """Names of columns, which may be written as a,b,c."""
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+_SHOWN = Shown(
+    typed=dict.fromkeys(("features", "drop", "categorical"), (list[str], _columns))
+    | {"label_map": (list[str], _label_map)},
+    hidden=("n_features", "query_file", "judgements", "log_name", "subtopics", "text", "schema"),
+)
+
+
 @dataclass(frozen=True)
-class FoldReading:
+class FoldReading(Given):
     """How the files of folds are read."""
 
-    absent: str | None = flag(None, "A feature that a row leaves out is zero (text: default) or nan (logs: default).")
-    allow_nan: bool = flag(False, "Admit NaN as a feature value.", "--allow-nan")
-    missing: list[str] | None = flag(None, "Word that stands for a missing value, such as NULL; repeatable.")
-    qid: str | None = flag(None, "Column of the query ids of a table.")
-    label: str | None = flag(None, "Column of the labels of a table.")
-    doc: str | None = flag(None, "Column of the document ids of a table.")
-    weight: str | None = flag(None, "Column of the query weights of a table.")
-    features: list[str] | None = flag(None, "Columns that are features, as a,b,c; default: all that can be.")
-    drop: list[str] | None = flag(None, "Columns of a table that are no features, as a,b.")
-    categorical: list[str] | None = flag(None, "Columns whose values are names, even if they are numbers.")
-    query_text: str | None = flag(None, "Column with the text of the query, for --text.", "--query-text")
+    of: ClassVar[tuple[type[Spec], ...]] = (LetorOptions, TableOptions)
+    shown = _SHOWN
+
+    query_text: str | None = flag(None, "Column with the text of the query, for --text.")
     text: list[str] | None = flag(None, "Columns with texts of documents to compare with it, as a,b.")
     corpus: Path | None = flag(None, "All documents, to count words in; default: those of the table.")
-    text_features: str | None = flag(None, "Features of texts: engine (default) or full.", "--text-features")
+    text_features: str | None = flag(None, "Features of texts: engine (default) or full.")
     no_query_features: bool = flag(
         False, "Leave out q_words and q_idf, which a client of an engine passes.", "--no-query-features"
     )
-    label_map: list[str] | None = flag(None, "Numbers of labels that are text, as good=2,ok=1,bad=0.")
 
     def given(self) -> dict[str, Any]:
-        """The options that were given, for `luce.read`; lists of columns may be written as a,b,c.
+        """The options that were given, for `luce.read`.
 
-        >>> FoldReading(allow_nan=True, drop=["a,b", "c"]).given()
-        {'allow_nan': True, 'drop': ['a', 'b', 'c']}
+        >>> FoldReading({"allow_nan": True, "drop": ["a", "b"]}).given()
+        {'allow_nan': True, 'drop': ['a', 'b']}
         """
-        said = {name: value for name, value in vars(self).items() if value not in (None, False, [])}
-        for name in _LISTS:
-            if name in said:
-                said[name] = [part.strip() for text in said[name] for part in text.split(",") if part.strip()]
-        if text := _text(said):
-            said["text"] = text
-        if "label_map" in said:
-            said["label_map"] = _label_map(said["label_map"])
-        return said
+        text = _text(self, self.settings.get("doc"))
+        return {**self.settings, **({} if text is None else {"text": text})}
 
 
 @dataclass(frozen=True)
@@ -232,25 +226,21 @@ class StatedReading(FoldReading):
             if not path.exists():
                 raise absent(path)
         said = super().given()
-        said |= {name: list(map(str, said[name])) for name in ("comparisons", "orders") if name in said}
+        said |= {name: list(map(str, files)) for name in ("comparisons", "orders") if (files := getattr(self, name))}
         return said | ({} if self.clicks is None else {"clicks": str(self.clicks)})
 
 
-@dataclass(frozen=True)
 class Reading(FoldReading):
     """How the file is read."""
 
-    n_features: int | None = flag(None, "Number of columns of a text file; default: the largest index.")
-    query_file: Path | None = flag(None, "Sizes of the queries, a line each, for text without qid.", "--query-file")
+    shown = replace(_SHOWN, hidden=("judgements", "log_name", "subtopics", "text", "schema"))
 
 
-@dataclass(frozen=True)
 class JudgedReading(Reading):
     """How the file is read; grades may stand in another one."""
 
-    judgements: Path | None = flag(
-        None, "Grades of the documents of a JSON log: `4 qid:1 # doc`, CSV or TREC qrels.", "--judgements"
-    )
+    of = (LetorOptions, TableOptions, LogReading)
+    shown = replace(_SHOWN, hidden=("log_name", "subtopics", "text", "schema"))
 
 
 def size_of(file: Path, data: Any) -> tuple[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from luce.cli.click_options import examined
-from luce.cli.common import CONVENTION, Report, SeedOption, TableReport, check_outputs, settings_from, table
+from luce.cli.common import Report, SeedOption, TableReport, check_outputs, listed, settings_from, table
 from luce.cli.data_options import DaskOption, Reading, is_model, on_cluster, one_file, read_matching, say_columns
-from luce.cli.options import flag
+from luce.cli.options import Given, Shown, flag
 from luce.errors import SettingError
+from luce.metrics.conventions import PRESETS, Conventions, conventions
 
 if TYPE_CHECKING:
     from luce.data.comparisons import Comparisons
     from luce.data.groups import Groups
     from luce.data.trec import Qrels
-    from luce.metrics import Conventions, Evaluation
+    from luce.metrics import Evaluation
     from luce.metrics.catalog import Metric
     from luce.result import Sheet
     from luce.types import FloatArray
@@ -57,7 +59,6 @@ def evaluate_clicks(
     assert log.clicks is not None
     if metrics is None:
         metrics = "dcg@10" if log.clicks_users == "last_click" else "dcg@10,clicks@10"
-    wanted = [name.strip() for name in metrics.split(",") if name.strip()]
     loaded = load(model)
     groups = read_matching(data, loaded.feature_names_, options)
     how = log.clicks_users, log.missing_documents, log.clicks_examination
@@ -66,7 +67,7 @@ def evaluate_clicks(
         seen,
         groups,
         loaded.predict(groups),
-        metrics=wanted,
+        metrics=listed(metrics),
         most_unseen=log.most_unseen,
         missing=log.missing_documents,
     )
@@ -83,12 +84,12 @@ def evaluate_clicks(
 
 @dataclass(frozen=True)
 class _Rankings:
-    """What is evaluated, and against which judgements."""
+    """What is evaluated; against which judgements."""
 
     model: Path | None = flag(None, "A model file; scores the data.")
     scores: Path | None = flag(None, "One score a line, in the row order of DATA.")
     run: Path | None = flag(None, "A TREC run file.")
-    qrels: Path | None = flag(None, "TREC judgements, for --run.")
+    qrels: Path | None = flag(None, "Judgements, for --run: TREC qrels or a table.")
     orders: list[Path] | None = flag(
         None, "Lists that judge in place of the labels: `query: d7 > {d2 d9}`, a TREC run, or a table; repeatable."
     )
@@ -117,43 +118,53 @@ class _Rankings:
 
 
 @dataclass(frozen=True)
+class Ruled(Given):
+    """Conventions of metrics."""
+
+    of = (Conventions,)
+    shown = Shown(names={"top_k": "--top-k"}, only_named=True)
+
+    preset: str | None = flag(None, f"Those of another tool: {', '.join(PRESETS)}.")
+    convention: list[str] | None = flag(None, "A convention, as ties=stable; may be repeated.", "--convention", "-c")
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The conventions that were given one by one."""
+        said = settings_from(self.convention)
+        if twice := next((name for name in said if name in self.settings), None):
+            raise SettingError(f"The setting {twice!r} was given twice; give it once.")
+        return {**said, **self.settings}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """All that was given, as experiments take it."""
+        return {**({"preset": self.preset} if self.preset else {}), **self.changed}
+
+
+def _wanted(metrics: str | None, ruled: Ruled, given: _Rankings) -> list[Metric]:
+    """The metrics under these conventions."""
+    from luce.metrics.catalog import parse
+    from luce.metrics.evaluate import refuse_unheard, warn_of_top_k
+
+    chosen, changed = conventions(**ruled.given), ruled.changed
+    usual = "kappa_ndcg@10,kappa_err" if given.orders else "ndcg@10,map,mrr"
+    usual = "pairwise_accuracy" if given.comparisons else usual
+    found = [parse(name, chosen) for name in listed(usual if metrics is None else metrics)]
+    if found:  # that none was named is said later
+        refuse_unheard(changed, found)
+        warn_of_top_k(changed.get("top_k"), found)
+    return found
+
+
+@dataclass(frozen=True)
 class _Measures:
-    """Metrics and their conventions."""
+    """Metrics."""
 
     metrics: str | None = flag(
         None,
         "Metric names, comma-separated (default: ndcg@10,map,mrr; with --orders kappa_ndcg@10,kappa_err; with "
         "--comparisons pairwise_accuracy).",
     )
-    preset: str | None = flag(
-        None, "Conventions of: lightgbm, xgboost, catboost, sklearn, trec_eval, ranx, letor3, letor4."
-    )
-    top_k: int | None = flag(None, "k of the kappa metrics.")
-    convention: list[str] | None = flag(None, CONVENTION, "--convention", "-c")
-
-    def conventions(self) -> Conventions:
-        """As the command line has them."""
-        from luce.metrics import conventions
-
-        return conventions(self.preset, **self._settings())
-
-    def _settings(self) -> dict[str, Any]:
-        return settings_from([*(self.convention or []), *([] if self.top_k is None else [f"top_k={self.top_k}"])])
-
-    def wanted(self, given: _Rankings) -> list[Metric]:
-        """The metrics under these conventions."""
-        from luce.metrics.catalog import parse
-        from luce.metrics.evaluate import refuse_unheard, warn_of_top_k
-
-        chosen = self.conventions()
-        usual = "kappa_ndcg@10,kappa_err" if given.orders else "ndcg@10,map,mrr"
-        usual = "pairwise_accuracy" if given.comparisons else usual
-        names = usual if self.metrics is None else self.metrics
-        found = [parse(name.strip(), chosen) for name in names.split(",") if name.strip()]
-        if found:  # that none was named is said later
-            refuse_unheard(self._settings(), found)
-            warn_of_top_k(self.top_k, found)
-        return found
 
 
 @dataclass(frozen=True)
@@ -178,21 +189,27 @@ def evaluate(
     ),
     rankings: _Rankings,
     measures: _Measures,
+    ruled: Ruled,
     clicking: ClickLogOptions,
     more: _More,
     reading: Reading,
     report: TableReport,
 ) -> None:
-    """Evaluate a model, scores or a TREC run on judged data."""
+    """Evaluate a model, scores or a TREC run on judged data.
+
+    \b
+    luce evaluate test.txt --model model.luce --metrics ndcg@10,map
+    luce evaluate --run run.txt --qrels judgements.txt --preset trec_eval
+    """
     rankings.check(data)
     clicking.check(bool(rankings.orders or rankings.comparisons))
     if clicking.clicks is not None:
-        stray = replace(rankings, model=None) != _Rankings() or replace(measures, metrics=None) != _Measures()
+        stray = replace(rankings, model=None) != _Rankings() or ruled != Ruled()
         if replace(more, seed=0) != _More() or not data or stray:
             raise SettingError("--clicks goes with DATA, --model and --metrics alone; leave the other options out.")
         evaluate_clicks(one_file(data), rankings.model, clicking, measures.metrics, reading.given(), report)
         return
-    wanted = measures.wanted(rankings)
+    wanted = _wanted(measures.metrics, ruled, rankings)
     others, per_query = more.compare or [], more.per_query
     check_outputs(per_query)
     if more.plot is not None:
@@ -202,7 +219,14 @@ def evaluate(
             raise SettingError("--plot draws differences from other models; give --compare MODEL, or leave it out.")
         check_picture(more.plot)
     judging = _Judging(data or [], rankings, wanted, reading.given(), report, clicking.missing_documents)
-    found = judging.here(others) if more.dask is None else judging.there(more.dask, others)
+    found: list[Evaluation] = []
+    if more.dask is not None:
+        found = judging.there(more.dask, others)
+    else:
+        from luce.metrics import evaluate as evaluate_here
+
+        for ranking, judged, lists in judging.here(others):
+            found.append(evaluate_here(ranking, judged, wanted, comparisons=lists, order="data"))
     result, rivals = found[0], dict(zip(map(str, others), found[1:], strict=True))
     if per_query is not None:
         from luce.data.text_files import write_csv
@@ -212,7 +236,7 @@ def evaluate(
     comparisons = _compare(result, rivals, more.seed)
     machine = {
         **result.as_dict(),
-        "conventions": measures.conventions().__dict__,
+        "conventions": conventions(**ruled.given).settings,
         "comparisons": comparisons,
     }
     report.result(_tables(result, rivals, comparisons), machine)
@@ -255,27 +279,24 @@ class _Judging:
 
             return [evaluate_there(each, dataset, self.wanted) for each in (first, *rest)]
 
-    def here(self, others: list[Path]) -> list[Evaluation]:
-        """The metrics of the ranking and of the others, on this machine."""
-        from luce.metrics import evaluate as evaluate_model
-
+    def here(self, others: list[Path]) -> Iterator[tuple[Any, Any, Comparisons | None]]:
+        """The ranking and the others, on this machine, each with the data and the lists that judge it."""
         given = self.given
         first = next(path for path in (given.model, given.scores, given.run) if path is not None)
         qrels = None if given.run is None else self._qrels()
-        found: list[Evaluation] = []
         read_already: Groups | None = None
+        told = False
         for path, known in [(first, given.model is not None), *((path, is_model(path)) for path in others)]:
             ranking: Any
             if qrels is not None:
                 ranking, judged = self._joined(path, qrels)
             else:
                 ranking, judged = self._scored(path, known, read_already)
-                if not found:
+                if not told:
                     read_already = judged
                     say_columns(self.report, judged)
-            lists = self._lists(judged, tell=not found)
-            found.append(evaluate_model(ranking, judged, self.wanted, comparisons=lists, order="data"))
-        return found
+            yield ranking, judged, self._lists(judged, tell=not told)
+            told = True
 
     def _scored(self, path: Path, as_model: bool, before: Groups | None) -> tuple[Any, Groups]:
         """A model or scores, and the data that they go with; those of the first ranking serve what has no schema."""

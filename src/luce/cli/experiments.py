@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import CONVENTION, Report, SeedOption, TableReport, interrupted, settings_from
+from luce.cli.common import Report, SeedOption, TableReport, interrupted, listed, settings_from
 from luce.cli.data_options import StatedReading, say_columns
-from luce.cli.options import flag
+from luce.cli.evaluate import Ruled
+from luce.cli.options import Given, Shown, flag
 from luce.display import duration
 from luce.errors import LuceError, SettingError
 from luce.result import plain
+from luce.settings import Searching, Splits
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -118,15 +120,13 @@ def _short(text: str) -> str:
 
 @dataclass(frozen=True)
 class Running:
-    """Where results go, the conventions of the metrics, how many fits run at a time, and the seed."""
+    """Where results go, how many fits run at a time, and the seed."""
 
     out: Path | None = flag(None, "Folder for the results; the same call again goes on there.", "--out", "-o")
-    preset: str | None = flag(None, "Conventions of another tool, such as letor4.")
-    convention: list[str] | None = flag(None, CONVENTION, "--convention", "-c")
     jobs: int | None = flag(None, "Fits at a time, each in a process of its own; default: as many as pay.", min=1)
     seed: SeedOption = 0
 
-    def settings(self, data: Path, reading: dict[str, Any]) -> dict[str, Any]:
+    def settings(self, data: Path, reading: dict[str, Any], ruled: Ruled) -> dict[str, Any]:
         """As an experiment takes them; a folder that cannot be written is refused before any work."""
         from luce.storage import make_folder
 
@@ -135,12 +135,7 @@ class Running:
         text = reading.get("text")
         said = reading if text is None else reading | {"text": {k: plain(v) for k, v in text.get_params().items()}}
         notes = {"data": str(data.resolve()), "reading": said}
-        return {"seed": self.seed, "jobs": self.jobs, "out": self.out, "notes": notes, **self.conventions}
-
-    @property
-    def conventions(self) -> dict[str, Any]:
-        """As they were given."""
-        return {**({"preset": self.preset} if self.preset else {}), **settings_from(self.convention)}
+        return {"seed": self.seed, "jobs": self.jobs, "out": self.out, "notes": notes, **ruled.given}
 
     @contextmanager
     def watched(self, report: Report, title: str) -> Iterator[Watch | None]:
@@ -161,6 +156,14 @@ def _tell_folds(report: Report, found: Sequence[Fold]) -> None:
 
 
 @dataclass(frozen=True)
+class _Cut(Given):
+    """Options: how one file is cut."""
+
+    of = (Splits,)
+    shown = Shown(hidden=("hold_out",))
+
+
+@dataclass(frozen=True)
 class _Compared:
     """Options: what is compared, and by what."""
 
@@ -174,7 +177,6 @@ class _Compared:
     )
     tune_on: str | None = flag(None, f"Metric on validation data that chooses the settings {_CHOOSES}.")
     baseline: str | None = flag(None, "A model of the list to test all others against, beside the best one.")
-    folds: int = flag(5, "Number of folds, for a single file.")
     plot: Path | None = flag(None, "Picture of the means with their 95% intervals: .png .svg .pdf")
 
 
@@ -182,16 +184,22 @@ def compare(
     *,
     data: Path = typer.Argument(..., help="A folder with Fold1..5 or train/vali/test files, or one file."),
     compared: _Compared,
+    cut: _Cut,
     running: Running,
+    ruled: Ruled,
     read: StatedReading,
     report: TableReport,
 ) -> None:
-    """Compare models over folds, each tuned on validation data by its grid."""
+    """Compare models over folds, each tuned on validation data by its grid.
+
+    \b
+    luce compare judged.txt --models pmop-fd,lambdamart,auto --out results
+    """
     from luce.experiments import compare as run
     from luce.experiments import find_folds
     from luce.experiments.run_folder import write_results
 
-    candidates, baseline = [_candidate(name) for name in _listed(compared.models)], compared.baseline
+    candidates, baseline = [_candidate(name) for name in listed(compared.models)], compared.baseline
     if running.jobs is None and any(not isinstance(c.system or c.name, str) for c in candidates):
         running = replace(running, jobs=1)  # an object of a file of the user's own need not reach other processes
     if baseline is not None and baseline not in [candidate.name for candidate in candidates]:
@@ -200,8 +208,8 @@ def compare(
         from luce.display import check_picture
 
         check_picture(compared.plot)
-    settings = running.settings(data, read.given())
-    found = find_folds(data, folds=compared.folds, seed=running.seed, **read.given())
+    settings = running.settings(data, read.given(), ruled)
+    found = find_folds(data, **cut.settings, seed=running.seed, **read.given())
     _tell_folds(report, found)
     with running.watched(report, f"Comparing on {data.name}") as watch:
         measured, chosen_by = _measures(read, compared.metrics, compared.tune_on)
@@ -219,7 +227,7 @@ def _measures(read: StatedReading, metrics: str | None, chosen_by: str | None) -
     pairs = read.comparisons or read.clicks
     usual = "pairwise_accuracy" if pairs else "kappa_ndcg@10,kappa_err" if read.orders else _GRADED
     likely = "log_likelihood" if pairs or read.orders else "ndcg@10"
-    return _listed(usual if metrics is None else metrics), likely if chosen_by is None else chosen_by
+    return listed(usual if metrics is None else metrics), likely if chosen_by is None else chosen_by
 
 
 def _candidate(name: str) -> Candidate:
@@ -228,10 +236,6 @@ def _candidate(name: str) -> Candidate:
     from luce.experiments.estimators import from_file
 
     return Candidate.named(*from_file(name)) if ".py:" in name else Candidate.named(name)
-
-
-def _listed(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _show_comparison(report: Report, result: ModelComparison, baseline: str | None) -> None:
@@ -249,12 +253,11 @@ def _show_comparison(report: Report, result: ModelComparison, baseline: str | No
 
 
 @dataclass(frozen=True)
-class _Searching:
+class _Sought(Given):
     """How settings are sought."""
 
-    trials: int = flag(30, "Settings to try; the first one is the model as it is.", min=1)
-    search: str = flag("random", "random, or halving: bad settings leave on small parts.")
-    eta: int = flag(3, "Halving: one of so many settings goes on.", min=2)
+    of = (Searching,)
+
     fix: list[str] | None = flag(
         None, "A setting to hold: max_iter=200, scorer.num_leaves=8 or loss.k=5; may be repeated."
     )
@@ -274,12 +277,17 @@ def tune(
     *,
     data: Path = typer.Argument(..., help="A training file, or a folder with train and vali files or Fold1..5."),
     tuned: _Tuned,
-    searching: _Searching,
+    searching: _Sought,
     running: Running,
+    ruled: Ruled,
     read: StatedReading,
     report: Report,
 ) -> None:
-    """Search a model's own space of settings and print the best ones as a command line."""
+    """Search a model's own space of settings and print the best ones as a command line.
+
+    \b
+    luce tune train.txt --valid vali.txt --model lambdamart --trials 50
+    """
     from luce.experiments.folds import find_splits
     from luce.experiments.search import train_command, write_tuning
     from luce.experiments.search import tune as run
@@ -293,14 +301,17 @@ def tune(
     space = {} if model is None else without(space_of(model), fixed)
     if model is not None:
         complete(model, **fixed).parts()  # what the model does not take is refused before any fit
-    settings = running.settings(data, read.given())
+    settings = running.settings(data, read.given(), ruled)
     found = find_splits(data, valid=tuned.valid, seed=running.seed, **read.given())
     _tell_folds(report, found)
-    searching = replace(searching, metric=_measures(read, None, searching.metric)[1])
+    sought = {**searching.settings, "metric": _measures(read, None, searching.metric)[1]}
     if model is None:
-        _tune_surrogate(report, found, searching, running, fixed)
+        if ruled.given:
+            raise SettingError(
+                "--surrogate judges by luce's own conventions; leave --preset, --top-k and --convention out."
+            )
+        _tune_surrogate(report, found, sought, running, fixed)
         return
-    sought = {name: value for name, value in vars(searching).items() if name != "fix"}
     with running.watched(report, f"Tuning {model} on {data.name}") as watch:
         result = run(found, model, **sought, space=space, fixed=fixed, watch=watch, **settings)
     command = train_command(result, found[0])
@@ -319,7 +330,7 @@ def _nested(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tune_surrogate(
-    report: Report, folds: list[Fold], searching: _Searching, running: Running, fixed: dict[str, Any]
+    report: Report, folds: list[Fold], sought: dict[str, Any], running: Running, fixed: dict[str, Any]
 ) -> None:
     """Search on every fold, show the weights and the best of what was visited, and write all of it.
 
@@ -329,19 +340,18 @@ def _tune_surrogate(
     from luce.experiments.surrogate import Surrogate, best_surrogate, surrogate_sheets, write_surrogates
     from luce.ranker import Ranker
 
-    if running.conventions:
-        raise SettingError("--surrogate judges by luce's own conventions; leave --preset and --convention out.")
     known = set(Ranker().get_params(deep=False)) - {"loss", "metric", "random_state", "checkpoint"}
     for name in fixed:
         if name not in known and "__" not in name:
             raise SettingError(f"--fix {name}: --surrogate can hold {', '.join(sorted(known))}.")
     found: dict[str, Surrogate] = {}
-    sought = {"evaluations": searching.trials, "metric": searching.metric, "random_state": running.seed, **fixed}
+    trials = sought.get("trials", Searching.trials)
+    how = {"evaluations": trials, "metric": sought["metric"], "random_state": running.seed, **fixed}
     for fold in folds:
         train, valid, _ = fold.load()
         keep = None if running.out is None else running.out / "search" / safe_name(fold.name)
         with report.progress(f"Best surrogate, {fold.name}") as told:
-            found[fold.name] = best_surrogate(train, valid, checkpoint=keep, progress=told, **sought)
+            found[fold.name] = best_surrogate(train, valid, checkpoint=keep, progress=told, **how)
     if running.out is not None:
         _tell_written(report, write_surrogates(found, running.out))
     machine: dict[str, Any] = {

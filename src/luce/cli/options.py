@@ -10,8 +10,8 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import wraps
@@ -20,12 +20,13 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType, NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from luce.errors import OutputError, SettingError
+from luce.settings import UNSET
 from luce.spec import Spec, described
 
 _MANY = 30
@@ -46,14 +47,39 @@ def flag(default: Any, help: str, *names: str, **more: Any) -> Any:
 class Shown:
     """How the settings of a `Spec` of the library stand on the command line, where not as they are.
 
-    `names` are other names, and the only settings that are shown where `only_named`; `typed` is what is typed and how
-    it becomes the value; `defaults` are those of what is typed, None where the library's holds.
+    `names` are other names, and the only settings that are shown where `only_named`; `hidden` are not shown; `typed` is
+    what is typed and how it becomes the value; `defaults` are those of what is typed, None where the library's holds.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     typed: Mapping[str, tuple[Any, Callable[[Any], Any]]] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     only_named: bool = False
+    hidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Given:
+    """Options that are settings of the library, with its words; what was typed of them is what is passed on.
+
+    A subclass says of which classes they are; its own fields are further options.
+
+    >>> class Size(Spec):
+    ...     width: int = 2
+    >>> @dataclass(frozen=True)
+    ... class Sized(Given):
+    ...     of = (Size,)
+    >>> def draw(*, size: Sized) -> None:
+    ...     print(size.settings)
+    >>> flattened(draw)(width=3), flattened(draw)(width=None)
+    {'width': 3}
+    {}
+    (None, None)
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    of: ClassVar[tuple[type[Spec], ...]] = ()
+    shown: ClassVar[Shown] = Shown()
 
 
 def flattened(command: Callable[..., None]) -> Callable[..., None]:
@@ -68,14 +94,32 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     box Size(width=3)
     (['name', 'width'], None)
     """
+    parameters, gathered = _grouped(command)
+    if gathered is None:
+        return command
+
+    @wraps(command)
+    def flat(**values: Any) -> None:
+        command(**gathered(values))
+
+    return _with_parameters(flat, parameters)
+
+
+def _with_parameters(flat: Any, parameters: list[Parameter]) -> Callable[..., None]:
+    """A function of keywords that is seen to have these parameters."""
+    flat.__signature__ = Signature(parameters)
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return flat  # type: ignore[no-any-return]
+
+
+def _grouped(command: Callable[..., None]) -> tuple[list[Parameter], Callable[[dict[str, Any]], dict[str, Any]] | None]:
+    """All options of a command, and what makes its arguments of their values; None where it has no groups."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, tuple[Any, Shown]] = {}
     for name, hint in hints.items():
         kind, *how = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         if is_dataclass(kind):
             groups[name] = kind, next((one for one in how if isinstance(one, Shown)), Shown())
-    if not groups:
-        return command
     parameters: list[Parameter] = []
     for parameter in signature(command).parameters.values():
         if parameter.name in groups:
@@ -83,18 +127,22 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
         else:
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
 
-    @wraps(command)
-    def flat(**values: Any) -> None:
+    def gathered(values: dict[str, Any]) -> dict[str, Any]:
         made = {name: _made(kind, shown, values) for name, (kind, shown) in groups.items()}
-        command(**made, **values)
+        return {**made, **values}
 
-    flat.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return flat
+    return parameters, gathered if groups else None
 
 
 def _made(kind: Any, shown: Shown, values: dict[str, Any]) -> Any:
     taken = {f.name: values.pop(f.name) for f in fields(kind) if f.name in values}
+    if issubclass(kind, Given):
+        meant = {name: make for name, (_, make) in kind.shown.typed.items()}
+        typed_in = {name: values.pop(name) for spec in kind.of for name in _shown(spec, kind.shown) if name in values}
+        return kind(
+            {name: meant.get(name, _as_it_is)(v) for name, v in typed_in.items() if _was_given(v)},
+            **taken,
+        )
     for name, (_, parse) in shown.typed.items():
         if taken[name] is not None:
             taken[name] = parse(taken[name])
@@ -107,38 +155,76 @@ def _made(kind: Any, shown: Shown, values: dict[str, Any]) -> Any:
         raise SettingError(f"{shown.names.get(name, name)} {rest}") from error
 
 
+def _was_given(value: Any) -> bool:
+    return value is not None and value is not False and value != []
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _shown(spec: type[Spec], shown: Shown) -> list[str]:
+    """The settings of a class that are options."""
+    names: Any = fields(spec)  # type: ignore[arg-type]  # every Spec is a dataclass
+    only = shown.names if shown.only_named else [one.name for one in names]
+    return [one.name for one in names if one.name in only and one.name not in shown.hidden]
+
+
 def _parameters(group: Any, shown: Shown) -> list[Parameter]:
-    hints, words = get_type_hints(group, include_extras=True), described(group)
+    """The options of a group, under its heading."""
     panel = re.split(r"[.:;]", (group.__doc__ or "").strip().partition("\n")[0])[0]
-    made = []
+    made: dict[str, Parameter] = {}
+    if issubclass(group, Given):
+        shown = group.shown
+        for spec in group.of:
+            made |= {name: _setting(spec, name, shown, panel, given=True) for name in _shown(spec, shown)} | made
+    elif issubclass(group, Spec):
+        return [_setting(group, name, shown, panel, given=False) for name in _shown(group, shown)]
+    hints = get_type_hints(group, include_extras=True)
     for one in fields(group):
-        if shown.only_named and one.name not in shown.names:
+        if issubclass(group, Given) and one.name == "settings":
             continue
         default = Parameter.empty if one.default is MISSING else one.default
         hint, option = hints[one.name], one.metadata.get("option")
-        if issubclass(group, Spec):
-            names = [shown.names[one.name]] if one.name in shown.names else []
-            option = typer.Option(*names, help=words.get(one.name, ""))
-            hint = shown.typed[one.name][0] if one.name in shown.typed else typed(hint)
-            default = shown.defaults.get(one.name) if one.name in shown.typed else default
-        elif get_origin(hint) is Annotated:
+        if get_origin(hint) is Annotated:
             hint, option = get_args(hint)[:2]
         if option is not None:
             option = copy(option)
             option.rich_help_panel = panel
             hint = Annotated[hint, option]
-        made.append(Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint))
-    return made
+        made[one.name] = Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+    return list(made.values())
+
+
+def _setting(spec: Any, name: str, shown: Shown, panel: str, *, given: bool) -> Parameter:
+    """The option of a setting; where only what is `given` counts, nothing is its default, which the help then tells."""
+    own, words = typed(get_type_hints(spec)[name]), described(spec).get(name, "")
+    hint, default = own, getattr(spec, name)
+    if name in shown.typed:
+        hint, default = shown.typed[name][0], shown.defaults.get(name)
+    if given:
+        usual = getattr(spec, name)
+        tells = isinstance(usual, int | float | str) and not isinstance(usual, bool) and usual != UNSET
+        words += f"  [default: {usual}]" if tells and "default" not in words else ""
+        hint, default = (bool, False) if hint is bool else (hint | None, None)
+    # One name for a switch, which else would have a second one, to switch it off.
+    names = [f"--{name.replace('_', '-')}"] if given and hint is bool else []
+    names = [shown.names[name]] if name in shown.names else names
+    option = typer.Option(*names, help=words)
+    option.rich_help_panel = panel
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 
 
 def typed(hint: Any) -> Any:
-    """What is typed for a setting of the library: a number, a switch, a path, or else a text.
+    """What is typed for a setting of the library: a number, a switch, a path, texts, or else a text.
 
-    >>> typed(float | None), typed(bool), typed(tuple[str, str] | str)
-    (float | None, <class 'bool'>, <class 'str'>)
+    >>> typed(float | None), typed(bool), typed(tuple[str, str] | str), typed(Sequence[str])
+    (float | None, <class 'bool'>, <class 'str'>, list[str])
     """
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    plain = next((kind for kind in (bool, float, int) if kind in kinds and str not in kinds), str)
+    plain: Any = next((kind for kind in (bool, float, int) if kind in kinds and str not in kinds), str)
+    if Path in kinds or Sequence[str] in kinds:
+        plain = Path if Path in kinds else list[str]
     return plain | None if NoneType in kinds else plain
 
 
@@ -172,7 +258,15 @@ class Sectioned(TyperCommand):
                 formatter.write_dl([(name, ", ".join(_first(row) for row in sections[name])) for name in left])
 
 
-EVERY_DAY = ("Arguments", "Options", "What is trained", "Queries for early stopping", "What is evaluated", "Metrics")
+EVERY_DAY = (
+    "Arguments",
+    "Options",
+    "What is trained",
+    "Queries for early stopping",
+    "What is evaluated",
+    "Metrics",
+    "How settings are sought",
+)
 """Headings of what long helps show at first."""
 
 
@@ -180,34 +274,8 @@ def _first(row: tuple[str, str]) -> str:
     return row[0].split()[0].rstrip(",")
 
 
-_UsageError: Any = typer.BadParameter.__base__
-
-
-@contextmanager
-def _shown_safely() -> Iterator[None]:
-    """What Typer says of a wrong option or value has what was typed in it: no terminal obeys that."""
-    try:
-        yield
-    except _UsageError as error:
-        from luce.result import seen
-
-        said = seen(" ".join(error.format_message().split()))
-        error.format_message = lambda: said
-        raise
-
-
 class Commands(TyperGroup):
-    """Commands whose list has whole sentences, and whose complaints are safe to show."""
-
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """What comes before the name of a command."""
-        with _shown_safely():
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: Any) -> Any:
-        """The command, and what comes after its name."""
-        with _shown_safely():
-            return super().invoke(ctx)
+    """Commands whose list has whole sentences."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The first sentence of every command, on as many lines as it needs."""
@@ -251,17 +319,17 @@ def prepared(command: Callable[..., None], outputs: tuple[str, ...] = OUTPUTS) -
 
     It is refused before any work where one of its `outputs` is a file that another parameter names.
     """
-    flat = flattened(command)
+    parameters, gathered = _grouped(command)
 
-    @wraps(flat)
+    @wraps(command)
     def started(**given: Any) -> None:
         postpone("scipy.stats", "pandas")
         with ExitStack() as stack:
             given = _with_standard_input(given, outputs, stack)
             _check(given, outputs)
-            flat(**given)
+            command(**(given if gathered is None else gathered(given)))
 
-    return started
+    return _with_parameters(started, parameters)
 
 
 class _Postponed(ModuleType):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class _Learning:
     """What a reranker learns from, and how: options of training alone."""
 
-    qrels: Path | None = flag(None, "TREC judgements to learn from, instead of the data's.")
+    qrels: Path | None = flag(None, "Judgements to learn from, instead of the data's: TREC qrels or a table.")
     valid: Path | None = flag(None, "Judged documents that choose the penalty.")
     valid_base: Path | None = flag(None, "Base scores of the validation documents.")
     base_folds: int | None = flag(
@@ -174,14 +174,9 @@ def _judged(data: Groups, path: Path) -> Groups:
 
     import numpy as np
 
-    from luce.data.groups import document_names
     from luce.data.trec import read_qrels
 
-    qrels = read_qrels(path)
-    keys = zip(qrels.qid.tolist(), qrels.docno.tolist(), strict=True)
-    grades = dict(zip(keys, qrels.grades.tolist(), strict=True))
-    rows = zip(data.qid.astype(str).tolist(), document_names(data).tolist(), strict=True)
-    y = np.array([grades.get(key, np.nan) for key in rows])
+    y = read_qrels(path).grades_of(data)
     if np.isnan(y).all():
         raise DataError(f"{path} judges none of the documents of the data; check the query and document ids.")
     return replace(data, y=np.nan_to_num(y))

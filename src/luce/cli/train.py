@@ -46,17 +46,17 @@ def train(
     luce train train.csv --model auto --out model.luce
     luce train train.txt --valid vali.txt --loss pmop --scorer trees --out model.luce
     """
-    settings = {**details.settings(fitting), "random_state": seed}
+    settings = {**details.of_ranker(fitting), "random_state": seed}
     if held.folds is not None and what.model is not None and canonical(what.model) == "auto":
         settings["folds"], held = held.folds, replace(held, folds=None)  # it makes folds of its own
     stated.check(held)
-    clicking.check(stated)
-    what, clicking, settings = with_click_loss(what, stated.clicks, clicking, settings)
-    if settings.get("early_stopping") == 0:
-        settings["early_stopping"] = None
+    if stated.clicks is not None or clicking != ClickOptions():
+        clicking.check(stated)
+        what, clicking, settings = with_click_loss(what, stated.clicks, clicking, settings)
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     parts = ranker.parts()
-    clicking.check_guard(parts.loss, held)
+    if clicking.guard:
+        clicking.check_guard(parts.loss, held)
     judges = [*(held.valid_orders or []), *(held.valid_comparisons or [])]
     files = [held.valid, *judges, *stated.files, clicking.clicks_examination]
     _check_before_work(ranker, out, files, details.sign)
@@ -67,7 +67,11 @@ def train(
             "--ignore-grades and a loss over pairs, such as davidson, or leave it out."
         )
     if dask is None:
-        ranker = job.here(one_file(data), held, stated, clicking, seed)
+        groups, checked, fit, beside = job.prepared(one_file(data), held, stated, clicking, seed)
+        with job.progress() as told:
+            ranker = fit(groups, valid=checked, progress=told, **beside)
+        if not clicking.guard:
+            _tell_skipped(report, ranker, groups)
     elif alone := [*stated.kinds, *(name for name in held.given if name != "valid"), *["folds"] * bool(held.folds)]:
         raise SettingError(f"--{alone[0]} goes with one machine; leave it or --dask out.")
     else:
@@ -81,7 +85,6 @@ def train(
 
 def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None], key: Path | None) -> None:
     """What is wrong with the output, the base, the metric or the other files is said before the data are read."""
-    from luce.base import make_base
     from luce.data.text_files import absent
     from luce.storage import check_output
 
@@ -90,7 +93,10 @@ def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None], key
         from luce.signing import signer_of
 
         signer_of(key)
-    make_base(ranker.base)
+    if ranker.base is not None:
+        from luce.base import make_base
+
+        make_base(ranker.base)
     for path in inputs:
         if path is not None and not path.exists():
             raise absent(path)
@@ -114,12 +120,14 @@ class _Job:
         loss = self.ranker.parts().loss
         return loss is not None and loss.takes_comparisons
 
-    def here(self, data: Path, held: Validation, stated: Stated, clicking: ClickOptions, seed: int) -> Ranker:
-        """Train on a file, on this machine; gives the ranker that was trained."""
+    def prepared(
+        self, data: Path, held: Validation, stated: Stated, clicking: ClickOptions, seed: int
+    ) -> tuple[Groups, Groups | None, Callable[..., Ranker], dict[str, Any]]:
+        """Training and validation data of this machine, what fits a ranker to them, and what it is told beside."""
         missing = clicking.missing_documents
 
         def stating(one: Groups) -> Groups:
-            graded = clicking.graded(one)
+            graded = clicking.graded(one) if clicking.ignore_grades else one
             if stated.clicks is not None and self.by_pairs:
                 return clicking.paired(stated.clicks, graded, self.report)
             return _stated(graded, stated, missing, self.report)
@@ -127,8 +135,12 @@ class _Job:
         groups, checked = self._read(data, held, seed, stating)
         beside: dict[str, Any] = {"comparison_weight": stated.comparison_weight}
         if clicking.guard and stated.clicks is not None:
-            with self._progress() as told:
-                return clicking.guarded(self.ranker, stated.clicks, groups, seed, self.report, told)
+            log = stated.clicks
+
+            def guarded(groups: Groups, valid: None, progress: Progress) -> Ranker:
+                return clicking.guarded(self.ranker, log, groups, seed, self.report, progress)
+
+            return groups, None, guarded, {}
         if stated.clicks is not None and self.by_pairs:
             beside["comparison_weight"] = clicking.clicks_weight
         elif stated.clicks is not None:
@@ -138,15 +150,16 @@ class _Job:
         judges = Stated(held.valid_comparisons, held.valid_orders)
         if judges.kinds:
             beside["valid_comparisons"] = _stated(checked or groups, judges, missing, self.report, "validate").stated
-        with self._progress() as told:
-            if held.folds is None:
-                ranker = self.ranker.fit(groups, valid=checked, progress=told, **beside)
-            else:
-                from luce.cross_fitting import cross_fit
+        if held.folds is None:
+            return groups, checked, self.ranker.fit, beside
+        from luce.cross_fitting import cross_fit
 
-                ranker = cross_fit(self.ranker, groups, held.folds, progress=told)
-        _tell_skipped(self.report, ranker, groups)
-        return ranker
+        folds = held.folds
+
+        def on_folds(groups: Groups, valid: None, progress: Progress) -> Ranker:
+            return cross_fit(self.ranker, groups, folds, progress=progress)
+
+        return groups, None, on_folds, {}
 
     def _read(
         self, data: Path, held: Validation, seed: int, stating: Callable[[Groups], Groups]
@@ -185,11 +198,11 @@ class _Job:
             outline = dataset.layout.outline
             checked = None if valid is None else read_matching(valid, outline.feature_names, self.options)
             _check_preferences(data[0], outline.y, outline.offsets)
-            with self._progress() as told:
+            with self.progress() as told:
                 fit(self.ranker, dataset, checked, told)
 
     @contextmanager
-    def _progress(self) -> Iterator[Progress]:
+    def progress(self) -> Iterator[Progress]:
         """What the rounds tell is shown; Ctrl-C ends them, and what it kept is said."""
         names = {"validation": self.ranker.parts().metric.name}
         try:

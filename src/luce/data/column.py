@@ -139,6 +139,51 @@ class Column:
     @_bordered
     def numbered(self, names: dict[str, int]) -> IntArray:
         """The number of every entry; those that have none yet get the next ones, as they appear."""
+        values, places = self._encoded()
+        texts = as_text(values)
+        texts.validate(full=True)
+        empty = texts.is_null().to_numpy(zero_copy_only=False)
+        if is_number(values.type):
+            empty = empty | ~np.isfinite(as_floats(values))
+        if np.any(empty):
+            raise self._empty(int(np.flatnonzero(empty[places])[0]))
+        code: IntArray = np.array([names.setdefault(text, len(names)) for text in texts.to_pylist()], dtype=np.int64)
+        return code[places]
+
+    @_bordered
+    def ids(self) -> tuple[IntArray, NDArray[Any]]:
+        """Every entry as a number into the different ones: whole numbers where all of them are, and else texts."""
+        values, places = self._encoded()
+        return places, self._names(values, places)
+
+    @_bordered
+    def names(self) -> NDArray[Any]:
+        """Every entry, a whole number where all of them are, and else a text."""
+        import pyarrow as pa
+
+        if pa.types.is_nested(self.array.type):
+            raise self.refused("texts or numbers")
+        return self._names(self.array, slice(None))
+
+    def _names(self, values: Any, places: IntArray | slice) -> NDArray[Any]:
+        """Whole numbers or texts of the entries at `places` of these values, none of them empty."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if pa.types.is_integer(values.type) and values.type != pa.uint64() and not values.null_count:
+            return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.int64)
+        texts = as_text(values)
+        texts.validate(full=True)
+        if texts.null_count:
+            raise self._empty(first_true(pa.array(np.asarray(texts.is_null())[places])))
+        nul = pc.match_substring(texts, "\0")
+        if pc.any(nul).as_py():
+            row = first_true(pa.array(np.asarray(nul)[places]))
+            raise self.error(row, "holds a NUL, which text does not have; rename the id.")
+        return np.array(texts.to_pylist())
+
+    def _encoded(self) -> tuple[pa.Array, IntArray]:
+        """The different entries, as they appear, and the place of each entry among them; none may be empty."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -148,25 +193,21 @@ class Column:
         if array.null_count:
             raise self._empty(first_true(array.is_null()))
         if not len(array):
-            return np.empty(0, dtype=np.int64)
-        coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-        coded = coded.unify_dictionaries()
-        values = coded.chunk(0).dictionary
-        places = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in coded.chunks])
+            return pa.nulls(0, array.type), np.empty(0, dtype=np.int64)
+        if pa.types.is_dictionary(array.type):
+            chunks = array.unify_dictionaries().chunks
+        else:  # all at once: dictionaries of many chunks would be joined one by one
+            whole = array.combine_chunks()
+            chunks = [one.dictionary_encode() for one in (whole.chunks if hasattr(whole, "chunks") else [whole])]
+            chunks = chunks if len(chunks) == 1 else pa.chunked_array(chunks).unify_dictionaries().chunks
+        values = chunks[0].dictionary
+        places = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks])
         if pa.types.is_dictionary(array.type):  # as they appear, and only those that do
             order = np.asarray(pc.unique(pa.array(places)))
             place = np.zeros(len(values), dtype=np.int64)
             place[order] = np.arange(len(order))
             values, places = values.take(order), place[places]
-        texts = as_text(values)
-        texts.validate(full=True)
-        empty = texts.is_null().to_numpy(zero_copy_only=False)
-        if is_number(values.type):
-            empty = empty | ~np.isfinite(as_floats(values))
-        if np.any(empty):
-            raise self._empty(int(np.flatnonzero(empty[places])[0]))
-        code: IntArray = np.array([names.setdefault(text, len(names)) for text in texts.to_pylist()], dtype=np.int64)
-        return code[places]  # type: ignore[no-any-return]
+        return values, places.astype(np.int64, copy=False)
 
     @_bordered
     def number(

@@ -14,8 +14,8 @@ from scipy import sparse
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.table import Rows, Source, Table
-from luce.data.table_file import TABLE_SUFFIXES, WordFile, table_kind
-from luce.data.text_files import plain_suffix
+from luce.data.table_file import WordFile
+from luce.data.text_files import is_table
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
@@ -344,7 +344,7 @@ def with_subtopics(data: Data, source: Source, *, missing: str = "error") -> Dat
     [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
     """
     check_missing(missing, "skip_queries")
-    if isinstance(source, str | Path) and _is_trec(Path(source)):
+    if isinstance(source, str | Path) and not is_table(source):
         table = WordFile(source, _DIVERSITY).read()
         table = table.filter(table["judgement"].called("the judgement").number() > 0)
         if not len(table):
@@ -365,7 +365,3 @@ def with_subtopics(data: Data, source: Source, *, missing: str = "error") -> Dat
             columns.append(numbers.setdefault(subtopic, len(numbers)))
     shape = (len(names.data.y), max(columns) + 1)
     return replace(data, subtopics=_matrix(rows[known], np.array(columns), shape))
-
-
-def _is_trec(path: Path) -> bool:
-    return plain_suffix(path) not in TABLE_SUFFIXES and table_kind(path) == "csv"

@@ -18,8 +18,7 @@ from luce.data.groups import Groups, document_names
 from luce.data.named_rows import check_missing
 from luce.data.statements import graded_rows
 from luce.data.table import Source, Table
-from luce.data.table_file import TABLE_SUFFIXES
-from luce.data.text_files import number, numbered_lines, plain_suffix
+from luce.data.text_files import is_table, number, numbered_lines
 from luce.data.trec import read_run
 from luce.errors import DataError, ParseError, SettingError
 from luce.types import FloatArray, IntArray
@@ -178,7 +177,7 @@ def _check_settings(k: int | None, top: bool, ties: str, missing: str) -> None:
 
 def _lists_of(source: Any, k: int | None, ties: str) -> Iterator[_List]:
     """The lists of a file of lines, a run or a table."""
-    if not isinstance(source, str | Path) or plain_suffix(source) in TABLE_SUFFIXES:
+    if not isinstance(source, str | Path) or is_table(source):
         return _table_lists(Table.open(source))
     return _run_lists(source, k, ties) if _is_run(source) else _line_lists(source)
 

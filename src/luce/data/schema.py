@@ -6,16 +6,16 @@ codes, dates their unit, and a column that changed its type is refused.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from luce.checks import truth
 from luce.data.names import check_names, spelling
 from luce.errors import DataError, SettingError
 from luce.registry import unknown_setting
+from luce.settings import TableOptions
+from luce.spec import accepted
 
 if TYPE_CHECKING:
     from luce.data.text.transformer import Text
@@ -54,20 +54,7 @@ def likely_queries(names: Iterable[str]) -> list[str]:
 
 
 class TableWords(TypedDict, total=False):
-    """What may be said of the columns of a table: the same words for files, frames and the command line.
-
-    - `qid`, `label`, `doc`, `weight`: columns of query ids (by default `qid` or `query_id`), labels (`label`; without
-      it all labels are 0), document ids (`document_id`) and query weights (`query_weight`; the same in
-      all rows of a query). `document_id` and `query_weight` are older words for `doc` and `weight`.
-    - `features`: the features, in this order; None takes every other column that can be one.
-    - `drop`: columns that are no features.
-    - `categorical`: columns whose values are names, even if they look like numbers.
-    - `label_map`: the number of every value of the label column, where it holds text: `{"good": 2, "ok": 1, "bad": 0}`.
-    - `subtopics`: column with the subtopics of a document, a list or a text with blanks between names.
-    - `text`: a `luce.Text`, which makes features of texts; where `qid` is not said, its query is that, too.
-    - `schema`: that of other data or of a model, which this table must fit.
-    - `allow_nan`: False refuses gaps (nulls, NaN) among the features, which else are NaN.
-    """
+    """What may be said of the columns of a table, `luce.settings.TableOptions`; the last two are older words."""
 
     qid: str | None
     label: str | None
@@ -100,29 +87,7 @@ def words(given: Mapping[str, Any]) -> dict[str, Any]:
             if new in said:
                 raise SettingError(f"{new} and {old} mean the same; give one of them.")
             said[new] = said.pop(old)
-    for name in COLUMN_LISTS:
-        if isinstance(said.get(name), str):
-            raise SettingError(f"{name} is {said[name]!r}; give a list of column names.")
-    if "label_map" in said:
-        said["label_map"] = _grades(said["label_map"])
-    if "allow_nan" in said:
-        truth("allow_nan", said["allow_nan"])
-    return said
-
-
-def _grades(given: Any) -> dict[str, float]:
-    """A map from the values of a label column to numbers, checked."""
-    if not isinstance(given, Mapping) or not given:
-        raise SettingError(f"label_map is {given!r}; give a number for every value, as in {{'good': 1, 'bad': 0}}.")
-    grades: dict[str, float] = {}
-    for name, value in given.items():
-        try:
-            grades[str(name)] = float(value)
-        except (TypeError, ValueError):
-            grades[str(name)] = math.nan
-        if not math.isfinite(grades[str(name)]):
-            raise SettingError(f"label_map gives {str(name)!r} the label {value!r}; labels are finite numbers.")
-    return grades
+    return accepted(TableOptions, said)
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,14 @@ from luce.data.text_files import (
     TextStream,
     border,
     check_expansion,
-    first_bytes,
     numbered_lines,
     open_bytes,
     open_text,
     plain_suffix,
     reason,
+)
+from luce.data.text_files import (
+    table_kind as table_kind,
 )
 from luce.errors import DataError, ParseError, SettingError
 
@@ -39,26 +41,6 @@ _HEAD = 1 << 20
 _PIECE = 1 << 25
 _BLOCK = 1 << 22
 _DELIMITERS = ",\t;|"
-_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet": "parquet", ".feather": "feather"}
-_ENDINGS[".arrow"] = "feather"
-_CSV = (".csv", ".tsv", ".tab")
-TABLE_SUFFIXES = (*_CSV, *_ENDINGS)
-"""Endings that say that a file is a table."""
-
-
-def table_kind(path: str | Path) -> str:
-    """One of csv, jsonl, json, parquet and feather: by the first bytes, and by the name where they say nothing."""
-    head = first_bytes(path, 4096).lstrip()
-    if not head:
-        raise ParseError(path, "the file is empty; a table with the names of its columns was expected.")
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if head.startswith(b"ARROW1"):
-        return "feather"
-    by_name = _ENDINGS.get(plain_suffix(path))
-    if by_name is None and plain_suffix(path) not in _CSV:
-        by_name = "jsonl" if head.startswith(b"{") else "json" if head.startswith(b"[") else None
-    return by_name or "csv"
 
 
 def json_objects(path: str | Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:

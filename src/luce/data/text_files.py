@@ -314,6 +314,33 @@ def first_bytes(path: str | Path, size: int) -> bytes:
     return head.decode(encoding, "ignore").encode()
 
 
+_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet": "parquet", ".feather": "feather"}
+_ENDINGS[".arrow"] = "feather"
+_CSV = (".csv", ".tsv", ".tab")
+TABLE_SUFFIXES = (*_CSV, *_ENDINGS)
+"""Endings that say that a file is a table."""
+
+
+def table_kind(path: str | Path) -> str:
+    """One of csv, jsonl, json, parquet and feather: by the first bytes, and by the name where they say nothing."""
+    head = first_bytes(path, 4096).lstrip()
+    if not head:
+        raise ParseError(path, "the file is empty; a table with the names of its columns was expected.")
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith(b"ARROW1"):
+        return "feather"
+    by_name = _ENDINGS.get(plain_suffix(path))
+    if by_name is None and plain_suffix(path) not in _CSV:
+        by_name = "jsonl" if head.startswith(b"{") else "json" if head.startswith(b"[") else None
+    return by_name or "csv"
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether the name or the first bytes of a file say that it is a table; other text may be of lines or words."""
+    return plain_suffix(path) in TABLE_SUFFIXES or table_kind(path) != "csv"
+
+
 @contextmanager
 def open_text(path: str | Path, encoding: str | None = None) -> Iterator[TextStream]:
     """The decompressed bytes of a file of text as UTF-8, checked as they are read."""

@@ -20,8 +20,16 @@ from scipy import sparse
 
 from luce.data.groups import Groups, document_names
 from luce.data.table import Rows, Table
-from luce.data.table_file import TABLE_SUFFIXES, TableFile, WordFile, table_kind
-from luce.data.text_files import finite_number, number, numbered_lines, plain_suffix, reader, write_text
+from luce.data.table_file import TableFile, WordFile
+from luce.data.text_files import (
+    finite_number,
+    is_table,
+    number,
+    numbered_lines,
+    reader,
+    table_kind,
+    write_text,
+)
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
@@ -68,6 +76,17 @@ class Qrels:
     def from_groups(cls, data: Groups) -> Qrels:
         """The labels of `data` as judgements."""
         return cls(data.qid.astype(str), document_names(data), data.y)
+
+    def grades_of(self, data: Groups) -> FloatArray:
+        """The grade of every row of `data`, NaN where it has none."""
+        keys = zip(self.qid.tolist(), self.docno.tolist(), strict=True)
+        grades = dict(zip(keys, self.grades.tolist(), strict=True))
+        return np.array([grades.get(key, np.nan) for key in _keys(data)])
+
+
+def _keys(data: Groups) -> list[tuple[str, str]]:
+    """Query and document of every row."""
+    return list(zip(data.qid.astype(str).tolist(), document_names(data).tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +135,9 @@ def read_run(path: str | Path) -> TrecRun:
 
 @reader
 def read_qrels(path: str | Path) -> Qrels:
-    """Read a TREC qrels file, plain or packed."""
-    rows = WordFile(path, ("qid", "iteration", "docno", "grade")).read()
-    qid, docno, values = triples(rows, ("qid", "docno", "grade"))
-    return Qrels(np.array(qid), np.array(docno), values)
+    """Read TREC qrels, `qid iteration docno grade`, or any other form of `read_judgements`, plain or packed."""
+    qid, docno, grades = _judged_rows(path, {})
+    return Qrels(np.array(qid), np.array(docno), grades)
 
 
 def _words(what: str, names: Iterable[str]) -> list[str]:
@@ -258,9 +276,14 @@ def read_judgements(path: str | Path) -> Judgements:
       docid), grade (or label).
     - TREC qrels: `qid iteration docno grade`.
     """
-    path = Path(path)
     texts: dict[str, str] = {}
-    if plain_suffix(path) in TABLE_SUFFIXES or table_kind(path) != "csv":
+    found = _judged_rows(path, texts)
+    return Judgements(_by_query(*map(np.array, found)), texts)
+
+
+def _judged_rows(path: str | Path, texts: dict[str, str]) -> tuple[list[str], list[str], FloatArray]:
+    """Queries, documents and grades of a judgement list; `texts` takes the words of queries where it has them."""
+    if is_table(path):
         file: Table = TableFile(path)
         names = [_column(file, what, usual) for what, usual in _COLUMNS.items()]
     elif "qid:" in (first := next(numbered_lines(path))[1]) or first.lstrip().startswith("#"):
@@ -272,7 +295,7 @@ def read_judgements(path: str | Path) -> Judgements:
     found = triples(file.choose([names]), names, "is judged twice")
     if not len(found[2]):
         raise ParseError(path, "no judgement in it; at least one is needed.")
-    return Judgements(_by_query(*map(np.array, found)), texts)
+    return found
 
 
 def _column(file: Table, what: str, usual: Sequence[str]) -> str:
@@ -337,7 +360,7 @@ def _scored_rows(path: str | Path) -> dict[tuple[str, str], float]:
 
 
 def _aligned(path: str | Path, data: Groups, scores: Mapping[tuple[str, str], float]) -> FloatArray:
-    keys = list(zip(data.qid.astype(str).tolist(), document_names(data).tolist(), strict=True))
+    keys = _keys(data)
     for query, document in keys:
         if (query, document) not in scores:
             called = (

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from luce.data.filling import normalise_within_queries
 from luce.data.groups import Groups
 from luce.data.outline import Outline
-from luce.data.readers.detect import data_format, open_source
+from luce.data.readers.detect import data_format, open_source, options_like
 from luce.distributed.plan import FileOutline, Partition, Piece
 from luce.errors import DataError
 from luce.numerics.segments import serial
@@ -118,7 +118,7 @@ def read_outline(name: str, options: Mapping[str, Any], expected: tuple[str, ...
     """Everything but the features of one file; `expected` are features that tables are to be read by."""
     with serial(), local_file(name) as path:
         format = data_format(path)
-        own = _options(options, format, expected)
+        own = dict(options) if expected is None else options_like(format, expected, options)
         source = open_source(path, **own)
         if isinstance(source, Groups):
             outline = Outline(**{field: getattr(source, field) for field in Outline._fields})
@@ -135,13 +135,6 @@ def read_outline(name: str, options: Mapping[str, Any], expected: tuple[str, ...
         # Copies, since a memory map does not travel; document ids stay where they are.
         here = outline._replace(y=np.array(outline.y), offsets=np.array(outline.offsets), document_ids=None)
         return FileOutline(name, format, here)
-
-
-def _options(options: Mapping[str, Any], format: str, expected: tuple[str, ...] | None) -> dict[str, Any]:
-    named = expected is not None and not all(feature.isdigit() for feature in expected)
-    if named and format not in ("letor", "lucedata"):
-        return {"features": list(expected or ()), **options}
-    return dict(options)
 
 
 def load_part(
@@ -180,7 +173,7 @@ def load_part(
 
 def _read_piece(piece: Piece, names: tuple[str, ...], options: Mapping[str, Any], named: bool) -> NDArray[np.float32]:
     with local_file(piece.name) as path:
-        source = open_source(path, **_options(options, data_format(path), names if named else None))
+        source = open_source(path, **(options_like(data_format(path), names, options) if named else options))
         if isinstance(source, Groups):
             rows = source.X[piece.first : piece.last]
             return rows if Path(piece.name) == path else np.array(rows)

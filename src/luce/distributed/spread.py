@@ -182,14 +182,11 @@ def _over(part: DataPart, function: Callable[..., T], cuts: Sequence[Chunk]) -> 
         return [function(data.X[cut], data.y[cut]) for cut in rows]
 
 
-class Held:
-    """What a worker makes of a partition and keeps beside it; knows its size, so that Dask moves tasks and not data."""
+class Held(DataPart):
+    """What a worker makes of a partition and keeps beside it."""
 
     def __init__(self, part: DataPart) -> None:
-        self.data: Groups = part.data
-
-    def __sizeof__(self) -> int:
-        return int(self.data.X.nbytes)
+        super().__init__(part.data)
 
 
 def _ask(held: Held, *given: Any, method: str, **settings: Any) -> Any:

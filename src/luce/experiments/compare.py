@@ -78,19 +78,17 @@ def compare(
     bench = Bench(setup)
     cards, tests, prints = _survey(bench)
     settings = {
-        "folds": [fold.name for fold in folds],
-        "notes": sorted({fold.note for fold in folds if fold.note}),
+        **setup.facts,
+        "notes": setup.notes,
         "metrics": wanted,
         "tune_on": setup.tune_on,
-        "seed": seed,
-        "conventions": conventions,
         "models": [c.name for c in candidates],
         "grids": {c.name: c.choices() for c in candidates},
         "fixed": {c.name: dict(c.settings) for c in candidates},
         **(notes or {}),
     }
     # Models and metrics may be added later.
-    shared = {name: settings[name] for name in ("folds", "tune_on", "seed", "conventions")}
+    shared = {**setup.facts, "tune_on": setup.tune_on}
     told = _watched(report, settings["grids"], watch)
     with open_desk(bench, shared, prints, out, jobs, told) as desk:
         contest = _Contest(desk, candidates, tests)

@@ -24,6 +24,8 @@ from luce.data.table import Table
 from luce.data.text.features import Texts
 from luce.data.text.transformer import Text, texts_of
 from luce.errors import DataError, LuceWarning, SettingError
+from luce.settings import Splits
+from luce.spec import accepted
 from luce.storage import container_kind
 from luce.training.task import digest_of
 from luce.types import IntArray
@@ -49,7 +51,7 @@ class Fold:
         return self.load()[2] if alone is None else alone
 
 
-def find_folds(path: str | Path, *, folds: int = 5, seed: int = 0, **options: Any) -> list[Fold]:
+def find_folds(path: str | Path, *, folds: int = Splits.folds, seed: int = 0, **options: Any) -> list[Fold]:
     """The folds of a data set.
 
     A folder with `Fold1`, `Fold2`, ... that hold train, vali and test files is taken as it is, and so is a folder that
@@ -256,15 +258,14 @@ def texts_beside(path: Path, data: Groups) -> TextsBeside | None:
     return TextsBeside(text, of(text.query), {name: of(name) for name in text.fields}, ids)
 
 
-def hold_out(data: Groups, seed: int, share: float = 0.2) -> tuple[Groups, Groups]:
+def hold_out(data: Groups, seed: int, share: float = Splits.hold_out) -> tuple[Groups, Groups]:
     """Training and validation data: this share of the queries, drawn with `seed`, is held out."""
     kept, held = _held_out(data, seed, share)
     return data.take(kept), data.take(held)
 
 
-def _held_out(data: Groups, seed: int, share: float = 0.2) -> tuple[IntArray, IntArray]:
-    if not 0.0 < share < 1.0:
-        raise SettingError(f"The share to hold out is {share}; it must lie between 0 and 1, as in 0.2.")
+def _held_out(data: Groups, seed: int, share: float = Splits.hold_out) -> tuple[IntArray, IntArray]:
+    accepted(Splits, {"hold_out": share})
     if data.n_queries < 2:
         raise DataError("One query cannot be split into training and validation data; give at least two.")
     order = np.random.default_rng(seed).permutation(data.n_queries)

@@ -83,9 +83,7 @@ def record(comparison: ModelComparison, places: dict[tuple[str, str], str], base
     ranked = comparison.ranked()
     tested = None if baseline not in ranked else {"model": baseline, "statistics": comparison.statistics(baseline)}
     return {
-        "settings": comparison.settings,
-        "leaderboard": comparison.leaderboard(),
-        "statistics": comparison.statistics(),
+        **comparison.as_dict(),
         "baseline": tested,
         "folds": [
             {
@@ -101,7 +99,6 @@ def record(comparison: ModelComparison, places: dict[tuple[str, str], str], base
             }
             for outcome in comparison.outcomes
         ],
-        "failures": [vars(failure) for failure in comparison.failures],
         "failed_models": comparison.failed,
         "data": comparison.cards,
         # Kept with the values: who reads them need not have a metric of a user's own.

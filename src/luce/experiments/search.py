@@ -25,9 +25,10 @@ from luce.experiments.work import Bench, Failed, Fit, Setup, Trial, Verdict
 from luce.metrics.catalog import get
 from luce.ranker import Ranker
 from luce.result import Result, Sheet, setting_text, sheet_of
+from luce.settings import Searching
+from luce.spec import accepted
 from luce.storage import atomic_write, make_folder, write_container
 
-SEARCHES = ("random", "halving")
 _FEWEST_QUERIES = 30
 """The first rung of halving trains on no fewer queries than this, where there are so many."""
 
@@ -99,9 +100,9 @@ def tune(
     folds: Sequence[Fold],
     model: str,
     *,
-    trials: int = 30,
-    search: str = "random",
-    eta: int = 3,
+    trials: int = Searching.trials,
+    search: str = Searching.search,
+    eta: int = Searching.eta,
     metric: str = "ndcg@10",
     seed: int = 0,
     jobs: int | None = 1,
@@ -119,30 +120,18 @@ def tune(
     training queries, the best of each `eta` of them `eta` times as many, and so on to the last, which get all;
     validation data are the same throughout. `jobs` and `out` are as in `compare`.
     """
-    if search not in SEARCHES or trials < 1 or eta < 2:
-        raise SettingError(
-            f"search is {search!r}, trials {trials} and eta {eta}; they must be one of {', '.join(SEARCHES)}, "
-            "at least 1 and at least 2."
-        )
+    how = accepted(Searching, {"trials": trials, "search": search, "eta": eta})
     setup = Setup(tuple(folds), (), get(metric).name, seed, conventions)
     chosen_space = space_of(model) if space is None else dict(space)
     bench = Bench(setup)
     cards = {f.name: _survey(bench, number) for number, f in enumerate(folds)}
-    shared = {
-        "folds": [fold.name for fold in folds],
-        "model": model,
-        "metric": setup.tune_on,
-        "seed": seed,
-        "conventions": dict(conventions),
-    }
+    shared = {**setup.facts, "model": model, "metric": setup.tune_on}
     settings = {
         **shared,
-        "notes": sorted({fold.note for fold in folds if fold.note}),
+        "notes": setup.notes,
         "space": {name: str(dimension) for name, dimension in chosen_space.items()},
         "fixed": dict(fixed or {}),
-        "trials": trials,
-        "search": search,
-        "eta": eta,
+        **how,
         **(notes or {}),
     }
     data = [[part["digest"] for part in parts.values()] for parts in cards.values()]

@@ -11,12 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from luce.errors import SettingError
-from luce.ranker import Ranker
 from luce.ranker.parts import SHORT
 from luce.scorers.trees import OVER_PAIRS
 from luce.spec import Choice, Dimension, Range, tuned
-from luce.systems import fixed_settings, model, ranker_names
+from luce.systems import fixed_settings, ranker_to_tune
 
 Space: TypeAlias = Mapping[str, Dimension]
 
@@ -45,10 +43,7 @@ def space_of(name: str) -> dict[str, Dimension]:
     >>> sorted(space_of("pairties-rk"))
     ['l2', 'loss__theta']
     """
-    system = model(name)
-    if not isinstance(system, Ranker):
-        raise SettingError(f"{name!r} aggregates rankings; only rankers can be tuned: {', '.join(ranker_names())}.")
-    parts, fixed = system.parts(), fixed_settings(name)
+    parts, fixed = ranker_to_tune(name).parts(), fixed_settings(name)
     own = tuned(parts.trainer).items()
     space = {key if key in SHORT else f"trainer__{key}": dimension for key, dimension in own}
     if parts.scorer is not None:

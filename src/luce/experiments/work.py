@@ -45,6 +45,17 @@ class Setup:
         settings = {name: value for name, value in self.conventions.items() if name != "preset"}
         refuse_unheard(settings, [get(name) for name in (*self.metrics, self.tune_on)])
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What every piece of work depends on, beside data and tuning metric."""
+        names = [fold.name for fold in self.folds]
+        return {"folds": names, "seed": self.seed, "conventions": dict(self.conventions)}
+
+    @property
+    def notes(self) -> list[str]:
+        """What there is to know of the folds."""
+        return sorted({fold.note for fold in self.folds if fold.note})
+
 
 @dataclass(frozen=True)
 class Fit:

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from luce.data.groups import Groups, query_sizes
 from luce.data.schema import Schema
-from luce.data.table import frame_kind
 from luce.errors import DataError, SettingError
 from luce.result import as_frame, facts, html_table, sheet_of
 from luce.training.run import best_validation
@@ -83,6 +82,8 @@ _USUAL = ("qid", "query_id")
 
 def is_frame(X: Any) -> bool:
     """Whether X is a data frame; NumPy arrays, lists and sparse matrices are not."""
+    from luce.data.table import frame_kind  # and all that tables need
+
     return frame_kind(X) is not None
 
 

@@ -17,27 +17,28 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from luce.base import to_be_fitted
-from luce.checks import truth
 from luce.data.comparisons import Comparisons
-from luce.data.filling import KINDS
 from luce.data.groups import Groups, document_names
 from luce.errors import DataError, LuceError, RowsError, SettingError
 from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons, with_clicks
 from luce.ranker.columns import importance_shares, importance_table, query_weights, shown_as_html
 from luce.ranker.fitting import (
     Fitting,
+    as_trained,
     check_grades,
     refuse_alone,
     refuse_trainer,
     refuse_unheard,
-    trained_by,
     warn_of_equal_grades,
     watched,
     with_list_grades,
+    work_of,
 )
 from luce.ranker.intake import refuse_blind_search, rows_of
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms, unknown_parameter
 from luce.registry import all_settings_of, unknown_setting, with_settings
+from luce.settings import UNSET, Surroundings
+from luce.spec import accepted
 from luce.training.held_out import warn_of_overlap
 from luce.training.task import Task
 from luce.types import FloatArray, Progress
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     from luce.data.clicks import Clicks
     from luce.data.text.transformer import Text
     from luce.explanation import Explanation
-
-UNSET = "default"
-"""`early_stopping` that was not given: None means never."""
 
 
 def _learns_streams(ranker: Ranker) -> bool:
@@ -184,11 +182,7 @@ class Ranker(Fitting):
             chosen: Parts = before[1]
             return chosen
         short = {name: getattr(self, name) for name in SHORT if self._is_set(name)}
-        if self.query_norm not in (None, *KINDS):
-            raise SettingError(f"query_norm is {self.query_norm!r}; it must be None, 'minmax' or 'zscore'.")
-        truth("warm_start", self.warm_start)
-        if not isinstance(self.checkpoint, str | Path | None):
-            raise SettingError(f"checkpoint is {self.checkpoint!r}; it must be None or the path of a folder.")
+        accepted(Surroundings, {name: getattr(self, name) for name in ("query_norm", "warm_start", "checkpoint")})
         found = choose({part: getattr(self, part) for part in PARTS}, short)
         self._chosen = (given, found)
         return found
@@ -322,10 +316,16 @@ class Ranker(Fitting):
         if task.metric.name == "pairwise_accuracy":
             parts = replace(parts, metric=task.metric)  # of pairs, which no other metric judges
         try:
-            with watched(parts, progress, callbacks, bool(verbose)) as told:
-                trained = trained_by(parts, replace(with_list_grades(task), progress=told))
+            # A step that is too long may overflow: what counts is what comes out.
+            with (
+                watched(parts, progress, callbacks, bool(verbose)) as told,
+                np.errstate(over="ignore", invalid="ignore"),
+            ):
+                task = replace(with_list_grades(task), progress=told)
+                found = work_of(parts, task)(task)
         except RowsError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
+        trained = as_trained(found, parts, task)
         if comparisons is None and clicks is None:
             warn_of_equal_grades(data, parts)
         self._adopt(trained, parts, data.y, data.offsets, task.valid is not None)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from inspect import isclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.base import FOLDS, Base, RankerBase, cross_fitted, make_base, to_be_fitted
+from luce.checks import generator
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups, document_names
 from luce.data.statements import graded_rows, position_grades
@@ -132,15 +134,17 @@ def refuse_unheard(comparisons: Comparisons, parts: Parts, data: Groups) -> None
         )
 
 
-def trained_by(parts: Parts, task: Task) -> Trained:
-    """What the trainer of these parts makes of a task."""
-    if getattr(task.loss, "chooses_alpha", False):
-        from luce.training.best_surrogate import train_best  # and all losses consistent with NDCG
+def work_of(parts: Parts, task: Task) -> Callable[[Task], Any]:
+    """What trains these parts."""
+    if not getattr(task.loss, "chooses_alpha", False):
+        return parts.trainer.train  # type: ignore[no-any-return]
+    from luce.training.best_surrogate import train_best  # and all losses consistent with NDCG
 
-        return train_best(parts.trainer, task)
-    # A step that is too long may overflow: what counts is what comes out.
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = parts.trainer.train(task)
+    return partial(train_best, parts.trainer)
+
+
+def as_trained(found: Any, parts: Parts, task: Task) -> Trained:
+    """What a trainer gave, checked."""
     made = found if isinstance(found, Trained) else Trained(found, task.loss, History())
     if not type(made.scorer).__module__.startswith("luce."):
         _check_scorer(parts.trainer.name, made.scorer, task.data)
@@ -199,8 +203,11 @@ class Fitting(Probabilities):
         self, parts: Parts, data: Groups, valid: Any, given: ArrayLike | None, moved: bool
     ) -> FloatArray | None:
         """Make the base, and give its scores on the training documents; cross-fitted where that was asked for."""
+        if self.base is None and self.base_folds is None:
+            self.base_ = None
+            return self._base_scores(data, given, moved)
         new: Any = self.base if to_be_fitted(self.base) else None
-        if self.base is None and self.base_folds is not None and given is None and parts.reranks:
+        if self.base is None and given is None and parts.reranks:
             from luce.ranker.estimator import Ranker
 
             new = Ranker("listnet", random_state=self.random_state)
@@ -268,7 +275,7 @@ class Fitting(Probabilities):
             "checkpoint": self.checkpoint,
             "progress": progress,
             "warm_start": getattr(self, "scorer_", None) if self.warm_start else None,
-            "seed": int(self._rng().integers(2**31)),
+            "seed": int(generator(self.random_state).integers(2**31)),
         }
 
     def _note_labels(self, y: FloatArray, offsets: IntArray) -> None:

@@ -18,10 +18,11 @@ from luce.losses.base import Loss
 from luce.metrics import catalog as metrics
 from luce.metrics.catalog import Metric
 from luce.registry import all_settings_of, settings_of, unknown_setting, with_settings
+from luce.settings import ShortForms
 from luce.training.task import OwnTrainer, Trainer
 
 PARTS = ("loss", "scorer", "trainer", "metric")
-SHORT = ("l2", "max_iter", "max_epochs", "tol", "learning_rate", "schedule", "batch_queries", "early_stopping")
+SHORT = tuple(ShortForms.__dataclass_fields__)
 """Settings that need not name their part."""
 _HEARS_SHORT = ("trainer", "scorer", "loss")
 

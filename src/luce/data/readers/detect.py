@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from luce.checks import path_of
 from luce.data.groups import Groups
-from luce.data.readers.letor import LetorFile, LetorOptions
+from luce.data.readers.letor import LetorFile
 from luce.data.schema import COLUMN_LISTS, Schema, TableWords
-from luce.data.table_file import TABLE_SUFFIXES, TableFile, table_kind
-from luce.data.text_files import first_bytes, open_input, plain_suffix
+from luce.data.text_files import TABLE_SUFFIXES, first_bytes, open_input, plain_suffix, table_kind
 from luce.errors import DataError, ModelFormatError, SettingError
+from luce.settings import LetorOptions, LogReading
 from luce.storage import container_kind
 
 if TYPE_CHECKING:
     from luce.data.readers.tables import JudgedTable
 
 _LETOR_OPTIONS = set(LetorOptions.__dataclass_fields__)
-_LOG_OPTIONS = {"judgements", "absent", "features", "log_name", "allow_nan"}
+_LOG_OPTIONS = {*LogReading.__dataclass_fields__, "allow_nan"}
 _TABLE_OPTIONS = set(TableWords.__annotations__)
 
 
@@ -76,11 +76,22 @@ def read(path: str | Path, **options: Any) -> Groups:
 
 def read_like(path: str | Path, names: Sequence[str], schema: Schema | None, options: Mapping[str, Any]) -> Groups:
     """Read a file that goes with other data or a model: tables by their schema or by the names of the features."""
-    if data_format(path) in ("letor", "lucedata", "log"):
+    format = data_format(path)
+    if format == "log":
         return read(path, **options)
-    if schema is not None:
+    if schema is not None and format not in _NUMBERED:
         return read(path, schema=schema, **options)
-    return read(path, **options) if all(map(str.isdigit, names)) else read(path, **{"features": list(names), **options})
+    return read(path, **options_like(format, names, options))
+
+
+_NUMBERED = ("letor", "lucedata")
+"""Formats whose features are not chosen by the names of columns."""
+
+
+def options_like(format: str, names: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for a file of this format, a table by these names of features unless they are numbers alone."""
+    by_name = format not in _NUMBERED and not all(map(str.isdigit, names))
+    return {**({"features": list(names)} if by_name else {}), **options}
 
 
 def beside(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,6 +121,7 @@ def open_source(path: str | Path, **options: Any) -> LetorFile | JudgedTable | G
         return read_log(path, **{name: value for name, value in options.items() if name != "allow_nan"})
     _check_options(path, format, options, _TABLE_OPTIONS)
     from luce.data.readers.tables import JudgedTable
+    from luce.data.table_file import TableFile
 
     return JudgedTable(path, TableFile(path, format), options)
 

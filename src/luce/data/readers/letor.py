@@ -23,13 +23,12 @@ from luce.data.groups import Groups
 from luce.data.outline import GrowingMatrix, Outline, outline_of_rows
 from luce.data.readers.letor_kernel import LARGEST, Form, Parsed, parse_lines
 from luce.data.text_files import SUFFIXES, ByteStream, open_bytes, open_text
-from luce.errors import DataError, ParseError, SettingError
+from luce.errors import DataError, ParseError
 from luce.numerics.segments import Chunk, map_chunks
 from luce.numerics.threads import n_threads
-from luce.spec import Spec, option
+from luce.settings import MAX_INDEX, LetorOptions
 from luce.types import FloatArray, IntArray
 
-MAX_INDEX = 10_000_000
 """Beyond this a feature index is taken for a mistake: features are kept as dense columns."""
 _LONGEST_TOKEN = 40
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
@@ -81,22 +80,6 @@ def read_letor(
     ([[0.5, 0.0, 1.0], [0.0, 4.0, 0.0]], [2.0, 0.0], ['first', ''])
     """
     return LetorFile(path, LetorOptions(absent, allow_nan, n_features, query_file, missing)).read()
-
-
-def _words(name: str, given: Any) -> tuple[str, ...]:
-    if isinstance(given, str) or any(not word or set(word) & set(" \t\n#") for word in given):
-        raise SettingError(f"{name} is {given!r}; it must be a list of words such as ('NULL',).")
-    return tuple(given)
-
-
-class LetorOptions(Spec):
-    """How the text is to be understood."""
-
-    absent: Literal["zero", "nan"] = "zero"
-    allow_nan: bool = False
-    n_features: int | None = option(default=None, least=1, most=MAX_INDEX)
-    query_file: Any = None
-    missing: Any = option(default=(), convert=_words)
 
 
 @dataclass

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.data.column import as_text
+from luce.data.column import Column, as_text
 from luce.data.groups import Groups
 from luce.data.named_rows import subtopic_matrix
 from luce.data.outline import GrowingMatrix, Outline, outline_of_rows
-from luce.data.readers.columns import DISGUISED, FEW_ROWS, LIKE_ID, Encoder, frame_index, numbers, type_name
+from luce.data.readers.columns import DISGUISED, FEW_ROWS, LIKE_ID, Encoder, frame_index, type_name
 from luce.data.schema import LEFT_OUT, Schema, TableWords, choose, words
-from luce.data.table import Table, frame_kind
-from luce.data.table_file import TableFile, table_kind
-from luce.data.text_files import as_parse_error, border
+from luce.data.table import Rows, Table, frame_kind
+from luce.data.table_file import TableFile
+from luce.data.text_files import as_parse_error, border, table_kind
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.types import FloatArray, IntArray
 
@@ -127,7 +127,7 @@ class JudgedTable:
     def outline(self) -> Outline:
         """Pass over the table for everything but the features; the schema is complete afterwards."""
         with self._border():
-            parts = _Parts(self.schema)
+            parts = _Parts(self._table, self.schema)
             encoder = None if self._fixed else self._encoder()
             for batch in self._batches(encoder is not None):
                 parts.add(batch)
@@ -158,7 +158,7 @@ class JudgedTable:
     def read(self) -> Groups:
         """Everything, into memory."""
         with self._border():
-            parts, encoder = _Parts(self.schema), self._encoder()
+            parts, encoder = _Parts(self._table, self.schema), self._encoder()
             matrix = GrowingMatrix(len(self.schema.cells), np.nan)
             matrix.reserve(self._table.rows or 0, 0)
             for batch in self._batches(True):
@@ -182,10 +182,10 @@ class JudgedTable:
         text = self.schema.text
         assert text is not None
         columns = {name: parts.column(name) for name in text.columns}
-        for name, array in columns.items():
-            if type_name(array.type) == "other":
+        for name, column in columns.items():
+            if type_name(column.coded.type) == "other":
                 raise DataError(f"the column {name!r} holds lists or other values; a text is one string: join them.")
-        found = {name: texts_of(as_text(array)) for name, array in columns.items()}
+        found = {name: texts_of(column.texts()) for name, column in columns.items()}
         fields = {name: found[name] for name in text.fields}
         if not self._fixed:
             parts.warn_of_texts(text.query, found[text.query].rows)
@@ -260,7 +260,8 @@ def _csv_types(schema: Schema, arrow: Mapping[str, pa.DataType]) -> dict[str, pa
 class _Parts:
     """What plays a part besides the features, batch by batch."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, table: Table, schema: Schema) -> None:
+        self._table = table
         self._roles, texts = schema.roles, [] if schema.text is None else schema.text.columns
         self._names = list(dict.fromkeys([name for role, name in self._roles.items() if role != "label"] + texts))
         self._grades = next((dict(column.grades) for column in schema.columns if column.grades), None)
@@ -273,18 +274,18 @@ class _Parts:
         """Take over a batch; `labels` are those of its rows."""
         self._kept.append(batch.select(self._names))
         if (label := self._roles.get("label")) is not None:
-            self.labels = _labels(batch.column(label), label, self.rows, self._grades)
+            self.labels = _labels(Rows(self._table, batch, self.rows)[label], self._grades)
             self._y.append(self.labels)
         self.rows += len(batch)
 
-    def column(self, name: str) -> pa.ChunkedArray:
+    def column(self, name: str) -> Column:
         """A column from end to end."""
         import pyarrow as pa
 
-        return pa.chunked_array([batch.column(name) for batch in self._kept])
+        return Rows(self._table, pa.Table.from_batches([batch.select([name]) for batch in self._kept]))[name]
 
     def _coded(self, role: str) -> tuple[IntArray, NDArray[Any]]:
-        return _coded(self.column(self._roles[role]), self._roles[role])
+        return self.column(self._roles[role]).ids()
 
     def warn_of_texts(self, name: str, texts: IntArray) -> None:
         """Say it where a query has several texts: each row is compared with its own."""
@@ -307,40 +308,43 @@ class _Parts:
         if not self.rows:
             raise DataError("the table has no rows; at least one document is needed.")
         query, ids = self._coded("qid")
+        if ids.dtype.kind == "U":
+            _warn_of_blanks(ids, self._roles["qid"])
         y = np.concatenate(self._y) if self._y else np.zeros(self.rows)
-        found = {
-            role: self.column(name) for role, name in self._roles.items() if role in ("doc", "weight", "subtopics")
-        }
-        documents = _texts(found["doc"], self._roles["doc"]) if "doc" in found else None
-        weight = numbers(found["weight"].combine_chunks(), "number").astype(np.float64) if "weight" in found else None
-        about = subtopic_matrix(found["subtopics"].to_pylist()) if "subtopics" in found else None
+        documents = weight = about = None
+        if "doc" in self._roles:
+            documents = self.column(self._roles["doc"]).names()
+        if "weight" in self._roles:
+            weight = self.column(self._roles["weight"]).floats()
+        if "subtopics" in self._roles:
+            about = subtopic_matrix(self.column(self._roles["subtopics"]).array.to_pylist())
         names = tuple(column.name for column in schema.features)
         return outline_of_rows(y, query, ids, documents, names, weight, about)._replace(schema=schema)
 
 
-def _labels(array: pa.Array, name: str, first_row: int, grades: Mapping[str, float] | None) -> FloatArray:
+def _labels(column: Column, grades: Mapping[str, float] | None) -> FloatArray:
     """Labels as numbers: themselves, or what the map gives for them."""
-    if grades is not None or type_name(array.type) == "text":
-        values = _text_labels(array, name, grades)
+    kind = type_name(column.coded.type)
+    if grades is not None or kind == "text":
+        values = _text_labels(column.array, column.name, grades)
+    elif kind in ("number", "boolean", "empty"):
+        values = column.floats()
     else:
-        kind = type_name(array.type)
-        if kind not in ("number", "boolean", "empty"):
-            held = "lists or other values" if kind == "other" else f"{kind}s"
-            raise DataError(
-                f"The label column {name!r} holds {held}; labels are numbers, higher is better: convert it first."
-            )
-        values = np.asarray(numbers(array, kind), dtype=np.float64)
+        held = "lists or other values" if kind == "other" else f"{kind}s"
+        raise DataError(
+            f"The label column {column.name!r} holds {held}; labels are numbers, higher is better: convert it first."
+        )
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
-        raise DataError(f"The label of row {first_row + bad[0]} is null or not finite; labels must be finite numbers.")
+        raise column.error(int(bad[0]), "is empty or not finite; a label must be a finite number.")
     return values
 
 
-def _text_labels(array: pa.Array, name: str, grades: Mapping[str, float] | None) -> FloatArray:
+def _text_labels(array: pa.ChunkedArray, name: str, grades: Mapping[str, float] | None) -> FloatArray:
     """The number of every text, NaN where there is none; by value, not row by row."""
     from luce.data.text_files import number
 
-    texts = as_text(array.cast(array.type.value_type) if hasattr(array, "dictionary") else array).dictionary_encode()
+    texts = as_text(array).dictionary_encode()
     words = texts.dictionary.to_pylist()
     found = [number(word) if grades is None else grades.get(word, np.nan) for word in words]
     strange = [word for word, value in zip(words, found, strict=True) if np.isnan(value)]
@@ -384,48 +388,6 @@ def offered_grades(words: Sequence[str]) -> list[tuple[str, int | str]]:
     levels = sorted({place[word.strip().lower()] for word in words})
     best_first = sorted(words, key=lambda word: -place[word.strip().lower()])
     return [(word, levels.index(place[word.strip().lower()])) for word in best_first]
-
-
-def _texts(column: pa.ChunkedArray, name: str, places: IntArray | None = None) -> NDArray[Any]:
-    """A column of ids: whole numbers as they are, all else as text; `places` are its entries row by row."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    def row(found: pa.Array) -> int:
-        entries = found.to_numpy(zero_copy_only=False)
-        return int(np.flatnonzero(entries if places is None else entries[places])[0])
-
-    if pa.types.is_integer(column.type) and column.type != pa.uint64() and not column.null_count:
-        return np.asarray(column.to_numpy(), dtype=np.int64)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    texts = as_text(column)
-    texts.validate(full=True)
-    if texts.null_count:
-        raise DataError(f"The column {name!r} is empty in row {row(texts.is_null())}; every row needs an id.")
-    nul = pc.match_substring(texts, "\0")
-    if pc.any(nul).as_py():
-        raise DataError(f"The column {name!r} holds a NUL in row {row(nul)}, which text does not have; rename the id.")
-    return np.array(texts.to_pylist())
-
-
-def _coded(column: pa.ChunkedArray, name: str) -> tuple[IntArray, NDArray[Any]]:
-    """Ids by number: `ids[query[i]]` is that of row i. Only the different ones become Python texts."""
-    import pyarrow as pa
-
-    if pa.types.is_nested(column.type):
-        raise DataError(f"The column {name!r} holds lists or records; an id is a number or a text.")
-    encoded = column.dictionary_encode().combine_chunks()
-    if hasattr(encoded, "chunks"):
-        encoded = encoded.chunk(0)
-    if encoded.null_count:
-        row = int(np.flatnonzero(encoded.is_null().to_numpy(zero_copy_only=False))[0])
-        raise DataError(f"The column {name!r} is empty in row {row}; every row needs an id.")
-    places: IntArray = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    values = _texts(pa.chunked_array([encoded.dictionary]), name, places)
-    if values.dtype.kind == "U":
-        _warn_of_blanks(values, name)
-    return places, values
 
 
 def _warn_of_blanks(ids: NDArray[Any], name: str) -> None:
