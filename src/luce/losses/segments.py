@@ -16,7 +16,8 @@ Costs = tuple[FloatArray, FloatArray, FloatArray]
 
 
 class Run(NamedTuple):
-    """Which queries and rows of the data these are, where each query begins among the latter, and how long it is.
+    """Which queries and rows of the data these are, where each query begins among the latter, and the last
+    one ends, and how long each is.
 
     `curved` says whether curvature is asked for; `own` is room for gradients in the loss's own parameters, a row a
     query, and empty where they are not.
@@ -24,15 +25,15 @@ class Run(NamedTuple):
 
     queries: slice
     rows: slice
-    firsts: IntArray
+    offsets: IntArray
     sizes: IntArray
     curved: bool
     own: FloatArray
 
     @property
-    def offsets(self) -> IntArray:
-        """Where queries begin, and where the last one ends."""
-        return np.append(self.firsts, self.rows.stop - self.rows.start)
+    def firsts(self) -> IntArray:
+        """Where queries begin."""
+        return self.offsets[:-1]
 
     def sums(self, of_documents: FloatArray) -> FloatArray:
         """For every query, the sum over its documents."""
@@ -75,8 +76,10 @@ class SegmentLoss(Loss):
 
     def fill(self, prepared: Any, scores: FloatArray, out: Outputs) -> None:
         """One value a query."""
-        rows, firsts, sizes = out.spans(prepared.offsets)
-        run = Run(slice(*out.chunk), rows, firsts, sizes, len(out.curvature) > 0, out.d_parameters)
+        first, last = out.chunk
+        own = prepared.offsets[first : last + 1]
+        rows, offsets = slice(own[0], own[-1]), own - own[0]
+        run = Run(slice(first, last), rows, offsets, np.diff(own), len(out.curvature) > 0, out.d_parameters)
         out.values[:], out.grad[rows], bends = self.costs(scores[rows], run, prepared)
         if run.curved:
             out.curvature[rows] = bends
