@@ -124,7 +124,7 @@ def _rao_kupper_tie(u, shape):  # type: ignore[no-untyped-def]
 
 @part
 def davidson_shares(d, t):  # type: ignore[no-untyped-def]
-    """Log of the sum of the weights of win, loss and tie in Davidson's model, [PMOP] (19), and their shares of it.
+    """Log of the sum of the weights of win, loss and tie in Davidson's model, and their shares of it.
 
     The log comes as that of the largest weight and what is added to it.
     """
@@ -139,7 +139,7 @@ def davidson_shares(d, t):  # type: ignore[no-untyped-def]
 
 @part
 def _davidson(d, t, wins):  # type: ignore[no-untyped-def]
-    """Log of a win or of a tie in Davidson's model, with its derivatives."""
+    """Log of a win or of a tie in Davidson's model, [PMOP] (19), with its derivatives."""
     top, log_total, p_win, p_loss, p_tie = davidson_shares(d, t)
     second = -(p_win * p_loss + 0.25 * p_tie * (p_win + p_loss))
     by_tt = -p_tie * (p_win + p_loss)
