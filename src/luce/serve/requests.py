@@ -78,7 +78,9 @@ class RankRequest(_Strict):
     probabilities: WantedProbabilities = WantedProbabilities()
 
 
-_KEYS = {form: form.model_fields.keys() for form in (Document, WantedProbabilities, RankRequest)}
+_KEYS: dict[type[BaseModel], frozenset[str]] = {
+    form: frozenset(form.model_fields) for form in (Document, WantedProbabilities, RankRequest)
+}
 
 
 @dataclass(frozen=True)
@@ -344,7 +346,7 @@ def _options(request: Mapping[str, Any]) -> tuple[int | None, int | None, bool, 
 
 
 def _only(given: Mapping[str, Any], form: type[BaseModel], what: str) -> None:
-    if not given.keys() <= _KEYS[form]:
+    if not _KEYS[form].issuperset(given):
         unknown = next(key for key in given if key not in _KEYS[form])
         known = ", ".join(form.model_fields)
         raise invalid(f"{what} has the key {shown(unknown)}, which is not known; there are {known}.")
