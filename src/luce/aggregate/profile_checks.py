@@ -96,6 +96,7 @@ def check_profile(
     def solve(votes: Ballots) -> Consensus:
         return consensus(votes, rule, unranked=unranked, **options)
 
+    rng = generator(random_state)
     answer = solve(ballots)
     shares = support(ballots, unranked)
     margin = margins(before_weights(ballots, unranked))
@@ -120,7 +121,7 @@ def check_profile(
     found["independence"] = _independence(report, ballots, solve, trials)
     found["consistency"] = "every positional rule has it"
     if not positional:
-        found["consistency"] = _consistency(ballots, solve, answer, trials, generator(random_state))
+        found["consistency"] = _consistency(ballots, solve, answer, trials, rng)
     found["monotonicity"] = _monotonicity(ballots, solve, answer, trials)
     for axiom, finding in found.items():
         if isinstance(finding, str):
