@@ -198,7 +198,7 @@ def test_series_that_are_columns_too_are_no_features(frame):
         (lambda m, f: m.fit(f[["a"]], f.grade, qid=np.arange(3)), "as many entries of qid"),
         (lambda m, f: m.fit(f[["a"]].to_numpy(), f.grade, qid=[np.nan] * len(f)), "id of row 0 is missing"),
         (lambda m, f: m.fit(f[["a"]].to_numpy(), f.grade, qid=[*f.search[:-1], None]), "id of row .* is missing"),
-        (lambda m, f: m.fit(f.assign(search=None), "grade", qid="search"), "empty in row 0"),
+        (lambda m, f: m.fit(f.assign(search=None), "grade", qid="search"), "Row 0: search is empty"),
         (lambda m, f: m.fit(f[[*f.columns, "a"]], "grade", qid="search"), "name of its own|unique"),
         (lambda m, f: m.fit(f.iloc[:0], "grade", qid="search"), "no rows"),
         (lambda m, f: m.fit(f, "grade", qid="search", valid=(f, "grade")), "valid must be"),

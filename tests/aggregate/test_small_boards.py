@@ -24,6 +24,7 @@ from tests.fuzz.boards import (
     with_a_prior,
     with_options,
 )
+from tests.thorough import many
 
 
 def assert_board(board: Board) -> None:
@@ -75,7 +76,7 @@ def answer(data: dict[str, list[Any]], options: dict[str, Any]) -> bool:
     ],
 )
 def test_small_boards_answer_or_refuse(draw: Callable[[np.random.Generator], Case], count: int, least: float) -> None:
-    faults, answers = [], 0
+    faults, answers, count = [], 0, many(count)
     for seed in range(count):
         data, options = draw(np.random.default_rng(seed))
         with warnings.catch_warnings():
@@ -141,7 +142,7 @@ def test_normal_draws_of_a_covariance_that_rounding_made_indefinite() -> None:
 @pytest.mark.parametrize(("components", "count"), [(0, 200), (1, 100), (2, 2)])
 def test_small_ballots_have_a_finite_likelihood(components: int, count: int) -> None:
     """Mallows models (0) and mixtures of them, of a few full or cut orders."""
-    for seed in range(count):
+    for seed in range(many(count)):
         rng = np.random.default_rng(seed)
         items = "abcde"[: rng.integers(3, 6)]
         sizes = rng.integers(1, len(items) + 1, rng.integers(1, 8))

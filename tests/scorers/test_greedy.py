@@ -14,6 +14,7 @@ from luce.errors import DataError, LuceWarning, ModelFormatError, SettingError
 from luce.ranker.parts import inner
 from luce.scorers.rerankers import FittedGreedy, Placing
 from luce.training.rerankers import Choices, ideal_choices
+from tests.thorough import many
 
 METRIC = "alpha_ndcg@10"
 
@@ -153,11 +154,11 @@ def test_no_exchangeable_score_can_win_where_documents_are_equal():
     assert luce.evaluate(scores, data, METRIC).means[METRIC] <= best + 1e-12
 
 
-def test_twenty_collections_of_near_duplicates():
+def test_collections_of_near_duplicates():
     """At least .05 above every pointwise model, and on average not below tuned MMR."""
     pointwise = {"listnet": {}, "linear_regression": {}, "rankboost": {"max_iter": 15}}
     greedy, mmr = [], []
-    for seed in range(20):
+    for seed in range(many(20)):
         train, valid, test = (simulate_duplicates(n, seed=3 * seed + i) for i, n in enumerate((40, 25, 30)))
         models = {name: luce.model(name, **more).fit(train, valid=valid) for name, more in pointwise.items()}
         few = {"l2_grid": [1e-5, 1e-3, 1e-1], "depth": 10}

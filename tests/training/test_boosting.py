@@ -208,8 +208,8 @@ class Flat(ListNet):
 
     name = "flat"
 
-    def evaluate(self, prepared, scores, chunk, grad, curvature=NOT_WANTED, d_parameters=NOT_WANTED):
-        return super().evaluate(prepared, scores, chunk, grad)
+    def fill(self, prepared, scores, out):
+        super().fill(prepared, scores, out._replace(curvature=NOT_WANTED))
 
 
 def test_loss_without_curvature_falls_back(data):
