@@ -1,7 +1,8 @@
 """How many battles an arena needs for the same rank sets: those that `Board.next` proposes, beside other pairings.
 
-python benchmarks/bench_next.py [arenas]; the figures are in docs/leaderboard.md. Every arena starts with the same
-random battles; each policy then adds batches until its rank sets are as short as those of random pairing at the end.
+python benchmarks/bench_next.py [arenas] [seed of the first] [battles an item in a batch]; the figures are in
+docs/leaderboard.md. Every arena starts with the same random battles; each policy then adds batches until its rank sets
+are as short as those of random pairing at the end.
 "uncertain" holds the battles of the pairs whose difference is least known (greatest information times variance), as
 arenas do that sample by uncertainty; "close" draws pairs of neighbours by strength.
 """
@@ -76,7 +77,8 @@ def run(policy: str, truth: np.ndarray, start: int, batch: int, steps: int, seed
 
 
 def main() -> None:
-    arenas = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    given = [int(value) for value in sys.argv[1:]]
+    arenas, first, batch = given + [20, 0, 5][len(given) :]
     kinds = {
         "20 items, sd .9": (lambda rng: 0.9 * rng.normal(size=20), 40),
         "20 items, evenly from 1.5 to -1.5": (lambda rng: np.linspace(1.5, -1.5, 20), 40),
@@ -86,10 +88,10 @@ def main() -> None:
         mean: dict[str, np.ndarray] = {}
         for policy in POLICIES:
             lines = []
-            for seed in range(arenas):
+            for seed in range(first, first + arenas):
                 truth = draw(np.random.default_rng(1000 + seed))
                 items = len(truth)
-                lines.append(run(policy, truth, 10 * items, 5 * items, steps, seed))
+                lines.append(run(policy, truth, 10 * items, batch * items, 5 * steps // batch, seed))
             mean[policy] = np.mean(lines, axis=0)
         goal = mean["random"][-1, 1]
         said = []
