@@ -46,7 +46,7 @@ def served(models, tmp_path_factory) -> Iterator[tuple]:
 
 
 def ask(port: int, method: str, path: str, body: bytes = b"") -> tuple[int, dict]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         connection.request(method, path, body)
         answer = connection.getresponse()
