@@ -206,21 +206,45 @@ def _numeric(cells: Sequence[Any]) -> bool:
     return all(isinstance(cell, int | float) or cell is None for cell in cells) and any(c is not None for c in cells)
 
 
+def _spans(sheet: Sheet) -> dict[str, list[Any]]:
+    """The columns as texts and numbers, with the two ends of an interval in one: `rank_lower`, `rank_upper` as ranks.
+
+    >>> _spans(Sheet("", {"lower": [-1.5], "upper": [None], "rank_lower": [1], "rank_upper": [3]}, 1))
+    {'interval': ['from -1.5'], 'ranks': ['1 to 3']}
+    """
+    columns = {name: [plain(cell) for cell in cells] for name, cells in sheet.columns.items()}
+    for lower in [name for name in columns if name.endswith("lower")]:
+        stem = lower.removesuffix("lower")
+        if (upper := f"{stem}upper") in columns:
+            kind, *more = stem.rstrip("_").split("_")
+            said = {lower: ", ".join([f"{kind}s" if kind else "interval", *more])}
+            ends = zip(columns[lower], columns.pop(upper), strict=True)
+            columns[lower] = [_span(*(_text(end, sheet.decimals) for end in both)) for both in ends]
+            columns = {said.get(name, name): cells for name, cells in columns.items()}
+    return columns
+
+
+def _span(low: str, high: str) -> str | None:
+    """An interval in words; None where it is open at both ends."""
+    if low and high:
+        return low if low == high else f"{low} to {high}"
+    return f"from {low}" if low else f"up to {high}" if high else None
+
+
 def for_terminal(sheet: Sheet) -> Any:
     """A plain table for the terminal; numbers to the right."""
     from rich import box
     from rich.markup import escape as as_it_is
     from rich.table import Table
 
-    rows = sheet.rows
+    columns = _spans(sheet)
     shown = Table(title=as_it_is(seen(sheet.title)) or None, box=box.SIMPLE_HEAD, title_justify="left")
-    for i, name in enumerate(sheet.columns):
-        cells = [row[i] for row in rows]
+    for name, cells in columns.items():
         # Names, which stand first, are not broken unless they are long.
-        least = min(max((len(str(cell)) for cell in cells), default=0), 40) if i == 0 else None
-        right = "right" if _numeric(cells) else "left"
+        least = min(max((len(str(cell)) for cell in cells), default=0), 40) if not shown.columns else None
+        right = "right" if _numeric(cells) or name not in sheet.columns else "left"
         shown.add_column(as_it_is(seen(name)), justify=right, overflow="fold", min_width=least)  # type: ignore[arg-type]
-    for row in rows:
+    for row in zip(*columns.values(), strict=True):
         shown.add_row(*(as_it_is(seen(_text(cell, sheet.decimals, "-"))) for cell in row))
     return shown
 
