@@ -234,11 +234,12 @@ def _span(low: str, high: str) -> str | None:
 def for_terminal(sheet: Sheet) -> Any:
     """A plain table for the terminal; numbers to the right."""
     from rich import box
+    from rich.console import Group
     from rich.markup import escape as as_it_is
     from rich.table import Table
+    from rich.text import Text
 
-    columns = _spans(sheet)
-    shown = Table(title=as_it_is(seen(sheet.title)) or None, box=box.SIMPLE_HEAD, title_justify="left")
+    columns, shown = _spans(sheet), Table(box=box.SIMPLE_HEAD)
     for name, cells in columns.items():
         # Names, which stand first, are not broken unless they are long.
         least = min(max((len(str(cell)) for cell in cells), default=0), 40) if not shown.columns else None
@@ -246,7 +247,8 @@ def for_terminal(sheet: Sheet) -> Any:
         shown.add_column(as_it_is(seen(name)), justify=right, overflow="fold", min_width=least)  # type: ignore[arg-type]
     for row in zip(*columns.values(), strict=True):
         shown.add_row(*(as_it_is(seen(_text(cell, sheet.decimals, "-"))) for cell in row))
-    return shown
+    # A title of the table's own would be broken at the width of the table.
+    return Group(*([Text(seen(sheet.title), style="italic")] if sheet.title else []), shown)
 
 
 def facts(title: str, rows: Sequence[tuple[str, Any]]) -> Sheet:
