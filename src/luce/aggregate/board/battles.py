@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from luce.aggregate.board.ids import Ids
 from luce.aggregate.board.options import Columns, Treatment
@@ -125,14 +126,6 @@ YEAR = 365.25
 """Days of a year: dates become years since 1970."""
 
 
-@dataclass(frozen=True)
-class Teams:
-    """The members of every side: side s holds `members[starts[s]:starts[s + 1]]`."""
-
-    starts: IntArray
-    members: IntArray
-
-
 @dataclass(frozen=True, eq=False)
 class Battles:
     """One row a battle (or a count of equal ones): side a, side b, and who won.
@@ -158,7 +151,8 @@ class Battles:
     covariates: FloatArray | None = None
     """(rows, covariates): values of a minus those of b."""
     covariate_names: tuple[str, ...] = ()
-    teams: Teams | None = None
+    teams: sparse.csr_array | None = None
+    """(sides, items): 1 for the members of every side."""
     time: FloatArray | None = None
     """When: years for dates, otherwise the unit of the column."""
     category: IntArray | None = None
@@ -172,7 +166,7 @@ class Battles:
     @property
     def n_sides(self) -> int:
         """Items, or different teams."""
-        return len(self.names) if self.teams is None else len(self.teams.starts) - 1
+        return len(self.names) if self.teams is None else self.teams.shape[0]
 
     @property
     def has_draws(self) -> bool:
@@ -195,7 +189,7 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
     if not len(rows):
         raise DataError(f"{source.label} has no rows; at least one battle is needed.")
     items, a, b, teams, notes = _sides(rows, pair, treatment)
-    found = _outcomes(rows, won, tie, None if teams else Sides(a, b, items))
+    found = _outcomes(rows, won, tie, None if teams is not None else Sides(a, b, items))
     names, unknown = rename(items, treatment.names)
     count = None if columns.count is None else rows[columns.count].number(least=0.0, most=MOST_WEIGHT)
     weight = None if columns.weight is None else rows[columns.weight].number(least=0.0, most=MOST_WEIGHT)
@@ -300,7 +294,7 @@ def read_names(path: Path) -> dict[str, str]:
 
 def _sides(
     rows: Rows, names: list[str], treatment: Treatment
-) -> tuple[tuple[str, ...], IntArray, IntArray, Teams | None, tuple[str, ...]]:
+) -> tuple[tuple[str, ...], IntArray, IntArray, sparse.csr_array | None, tuple[str, ...]]:
     pair, separator = [rows[name] for name in names], treatment.team_separator
     lists = any(column.is_list for column in pair)
     # Two columns on two threads: coding the names is most of the work of a large table.
@@ -329,7 +323,8 @@ def _sides(
         if shared and i != j:
             row = int(np.flatnonzero((a == i) & (b == j))[0])
             raise rows.error(row, f"{min(shared)!r} plays on both sides of a battle; a member has one side.")
-    return items, a, b, Teams(starts, members), notes
+    teams = sparse.csr_array((np.ones(len(members)), members, starts), shape=(len(sides), len(items)))
+    return items, a, b, teams, notes
 
 
 def _show(side: tuple[str, ...]) -> str:

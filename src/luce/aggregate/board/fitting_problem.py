@@ -153,16 +153,18 @@ def check_size(names: tuple[str, ...]) -> int:
 
 def paired_problem(battles: Battles, model: Model) -> FittingProblem:
     """Battles of two sides."""
-    n, effects = check_size(battles.names), _effects(battles)
-    counts, scale = _scaled(collapse(battles), effects)
+    check_size(battles.names)
+    effects, counts = (*(() if battles.side is None else ("side",)), *battles.covariate_names), collapse(battles)
+    scale = unit_sizes(counts.design.extra, effects)
+    counts = replace(counts, design=replace(counts.design, extra=counts.design.extra / scale))
     draws, notes = _draws(counts, model)
     used = counts.total[:, :2].sum(axis=1) > 0 if draws == "drop" else counts.total.sum(axis=1) > 0
     component, null, unseen = _identify(counts.design, used, effects)
-    if model.family == "paired" and draws == "model":
+    if draws == "model":
         null = np.vstack([null, np.zeros((1, null.shape[1]))])
     return FittingProblem(
         names=battles.names,
-        games=_games(battles, n),
+        games=_games(battles),
         component=component,
         null=null,
         results=None if model.family == "hodge" else _results(counts, draws),
@@ -187,28 +189,19 @@ def _judges(group: IntArray | None) -> tuple[str, ...]:
     return (f"There are {count} judges, and with fewer than {FEW_JUDGES} errors by judge come out too small.",)
 
 
-def _effects(battles: Battles) -> tuple[str, ...]:
-    return (*(() if battles.side is None else ("side",)), *battles.covariate_names)
-
-
-def _scaled(counts: Counts, effects: tuple[str, ...]) -> tuple[Counts, FloatArray]:
-    """Columns of the design with a mean square of 1, so that no unit of measurement spoils the Hessian."""
-    scale = (
-        np.sqrt(np.einsum("rc,rc->c", counts.design.extra, counts.design.extra) / len(counts.total))
-        if effects
-        else np.empty(0)
-    )
-    for name, size in zip(effects, scale, strict=True):
-        if size == 0.0:
-            raise DataError(f"The effect {name!r} is 0 in every battle; it cannot be estimated, so leave it out.")
-    design = replace(counts.design, extra=counts.design.extra / scale) if effects else counts.design
-    return replace(counts, design=design), scale
+def unit_sizes(columns: FloatArray, effects: tuple[str, ...]) -> FloatArray:
+    """Root mean squares by which columns are divided, so that no unit of measurement spoils the Hessian."""
+    sizes: FloatArray = np.sqrt(np.einsum("rc,rc->c", columns, columns) / len(columns))
+    if not sizes.all():
+        name = effects[int(np.argmin(sizes))]
+        raise DataError(f"The effect {name!r} is 0 in every battle; it cannot be estimated, so leave it out.")
+    return sizes
 
 
 def _draws(counts: Counts, model: Model) -> tuple[Draws, list[str]]:
     wins, ties = float(counts.total[:, :2].sum()), float(counts.total[:, 2].sum())
-    if model.family == "hodge" or model.draws == "half":
-        return model.draws, []
+    if model.draws == "half":
+        return "half", []
     if wins == 0.0:
         raise DataError(
             "Every battle is a draw, so no probability of a win can be estimated; use the model 'hodge', or "
@@ -219,14 +212,11 @@ def _draws(counts: Counts, model: Model) -> tuple[Draws, list[str]]:
     return model.draws, []
 
 
-def _games(battles: Battles, n: int) -> FloatArray:
+def _games(battles: Battles) -> FloatArray:
     count = np.ones(len(battles.a)) if battles.count is None else battles.count
     twice = count * (battles.a != battles.b)
     by_side = add_up(battles.a, count, battles.n_sides) + add_up(battles.b, twice, battles.n_sides)
-    if battles.teams is None:
-        return by_side
-    side = np.repeat(np.arange(battles.n_sides), np.diff(battles.teams.starts))
-    return add_up(battles.teams.members, by_side[side], n)
+    return by_side if battles.teams is None else np.asarray(battles.teams.T @ by_side)
 
 
 def _identify(

@@ -9,7 +9,6 @@ from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
 from luce.aggregate.board.design import Counts, Design
-from luce.aggregate.board.likelihood import MARGIN
 from luce.types import FloatArray, IntArray
 
 _MOST_TRIANGLES = 2_000_000
@@ -34,7 +33,7 @@ class HodgeParts:
 def decompose(counts: Counts, x: FloatArray) -> HodgeParts:
     """Split the mean margins of pairs into the part of the strengths, three-cycles and longer cycles."""
     design, games = counts.design, counts.total.sum(axis=1)
-    margin = (counts.total @ MARGIN) / games
+    margin = (counts.total[:, 0] - counts.total[:, 1]) / games
     fitted = design.predict(x)
     whole = float(games @ margin**2)
     if whole == 0.0:

@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal, Self
 
 import numpy as np
@@ -94,21 +93,33 @@ Draws = Literal["model", "half", "drop"]
 
 _CHUNK = 65_536
 _DERIVATIVES, _SCATTER, _TIE_SCORE = range(3)
+_SQUARES = -1
+"""The code of least squares, in the place of that of a link."""
 
 
 _MANY_ROWS, _SAMPLE = 200_000, 16
 
 
 @dataclass(frozen=True, eq=False)
-class _OfCounts(Likelihood):
-    """What likelihoods of counts on a linear design share."""
+class BattleLikelihood(Likelihood):
+    r"""Minus the log-likelihood of counts on a linear design.
+
+    $$-\sum_r \left(w_r \log P(d_r) + l_r \log P(-d_r) + t_r \log P_0(d_r)\right),
+      \quad d = X\beta,$$
+
+    with P the probability of a win and $P_0$ that of a draw by one of `luce.numerics.links`. Parameters: strengths,
+    coefficients, and last the unconstrained tie parameter where draws are modelled. With half-wins
+    $\log P_0 = (\log P(d) + \log P(-d)) / 2$.
+    """
 
     counts: Counts
+    link: links.Link | None
+    draws: Draws
 
     @property
     def n_parameters(self) -> int:
-        """Strengths and coefficients."""
-        return self.counts.design.n_parameters
+        """Strengths, coefficients and the tie parameter."""
+        return self.counts.design.n_parameters + (self.draws == "model")
 
     def within(self, label: IntArray) -> Self:
         """That of the rows between items with one label."""
@@ -135,59 +146,28 @@ class _OfCounts(Likelihood):
             sums = sparse.csr_array(sparse.hstack([sums, sparse.csr_array((judged @ by_t)[:, None])]))
         return cross(sums)
 
-    @abstractmethod
-    def scatter(self, x: FloatArray) -> FloatArray:
-        """Sum over battles of the outer product of their score vectors."""
-
-    @abstractmethod
-    def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of every cell (row of the design times 3 plus outcome): d log P / d (predictor) and / d (tie parameter)."""
-
-
-@dataclass(frozen=True, eq=False)
-class BattleLikelihood(_OfCounts):
-    r"""Minus the log-likelihood of counts.
-
-    $$-\sum_r \left(w_r \log P(d_r) + l_r \log P(-d_r) + t_r \log P_0(d_r)\right),
-      \quad d = X\beta,$$
-
-    with P the probability of a win and $P_0$ that of a draw by one of `luce.numerics.links`. Parameters: strengths,
-    coefficients, and last the unconstrained tie parameter where draws are modelled. With half-wins
-    $\log P_0 = (\log P(d) + \log P(-d)) / 2$.
-    """
-
-    link: links.Link
-    draws: Draws
-
-    @property
-    def n_parameters(self) -> int:
-        """Strengths, coefficients and the tie parameter."""
-        return self.counts.design.n_parameters + (self.draws == "model")
-
     def start(self) -> FloatArray:
         """All equal, and the tie parameter that explains the share of draws between equals."""
         x = super().start()
-        if self.draws == "model":
+        if self.draws == "model" and self.link is not None:
             total = self.counts.total.sum(axis=0)
-            share = total[2] / total.sum()
-            x[-1] = _equal_share(self.link, share)
+            x[-1] = _equal_share(self.link, total[2] / total.sum())
         return x
 
     def _rows(self, x: FloatArray, wanted: int) -> tuple[FloatArray, FloatArray]:
         """(3, rows) and 3 sums over outcomes; see `_by_row`."""
         p = self.counts.design.n_parameters
         d = self.counts.design.predict(x[:p])
-        t = float(x[p]) if self.draws == "model" else 0.0
         modelled = self.draws == "model"
-        code = self.link.code if modelled else self.link.code_without_ties
+        t = float(x[p]) if modelled else 0.0
+        code = _SQUARES if self.link is None else self.link.code if modelled else self.link.code_without_ties
         weight = self.counts.squares if wanted == _SCATTER else self.counts.total
         out = np.empty((3, len(d)))
         chunks = [(low, min(low + _CHUNK, len(d))) for low in range(0, len(d), _CHUNK)]
 
         def run(_: int, chunk: Chunk) -> FloatArray:
             sums, rows = np.empty(3), slice(*chunk)
-            given = code, modelled, self.draws == "half", wanted, d[rows], t, weight[rows], out[:, rows], sums
-            _by_row(*given)
+            _by_row(code, modelled, self.draws == "half", wanted, d[rows], t, weight[rows], out[:, rows], sums)
             return sums
 
         return out, np.sum(map_chunks(run, chunks), axis=0)
@@ -276,6 +256,9 @@ def _by_row(code, modelled, half, wanted, d, t, weight, out, sums):  # type: ign
 @part
 def log_probability(code, modelled, outcome, d, t):  # type: ignore[no-untyped-def]
     """Log P of an outcome (0: a won, 1: b won, 2: draw) and its derivatives in d and t: d, dd, t, tt, dt."""
+    if code == _SQUARES:
+        residual = (1.0 if outcome == 0 else -1.0 if outcome == 1 else 0.0) - d
+        return -0.5 * residual * residual, residual, -1.0, 0.0, 0.0, 0.0
     if outcome == 0:
         return links.win(code, d, t)
     if outcome == 2 and modelled:
@@ -287,39 +270,16 @@ def log_probability(code, modelled, outcome, d, t):  # type: ignore[no-untyped-d
     return 0.5 * (ahead + value), 0.5 * (ahead_d - by_d), 0.5 * (ahead_dd + by_dd), 0.0, 0.0, 0.0
 
 
-MARGIN = np.array([1.0, -1.0, 0.0])
-"""Of a win, a loss and a draw."""
-
-
 @dataclass(frozen=True, eq=False)
-class Hodge(_OfCounts):
+class Hodge(BattleLikelihood):
     r"""Half the sum of squares $\frac{1}{2} \sum_{battles} (y - d)^2$, y = 1 for a win of a, -1 for b and 0 for a tie.
 
     A difference of strengths is thus a mean margin, P(a wins) - P(b wins), not a log-odds. It needs no prior for items
-    that never win.
+    that never win. One Newton step solves it.
     """
 
-    @cached_property
-    def _laplacian(self) -> FloatArray:
-        return self.counts.design.gram(self.counts.total.sum(axis=1))
-
-    def __call__(self, x: FloatArray) -> Point:
-        """Value, gradient and Hessian; quadratic, so that one Newton step solves it."""
-        d = self.counts.design.predict(x)
-        residual = MARGIN - d[:, None]
-        value = 0.5 * float(np.sum(self.counts.total * residual**2))
-        gradient = -self.counts.design.pull(np.sum(self.counts.total * residual, axis=1))
-        return Point(value, gradient, self._laplacian)
-
-    def scatter(self, x: FloatArray) -> FloatArray:
-        """Sum over battles of the outer product of their score vectors."""
-        residual = MARGIN - self.counts.design.predict(x)[:, None]
-        return self.counts.design.gram(np.sum(self.counts.squares * residual**2, axis=1))
-
-    def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of every cell: the derivative of minus the value in the predictor; there is no tie parameter."""
-        residual = (MARGIN - self.counts.design.predict(x)[:, None]).ravel()
-        return residual, np.zeros_like(residual)
+    link: None = None
+    draws: Draws = "half"
 
     def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """Least squares has no likelihood: NaN."""
@@ -363,7 +323,7 @@ MODELS = {
     for model in (
         Model("bradley_terry", "paired", links.get("bradley_terry"), "half"),
         Model("davidson", "paired", links.get("davidson")),
-        Model("hodge", "hodge", elo=None),
+        Model("hodge", "hodge", draws="half", elo=None),
         Model("plackett_luce", "races"),
         Model("pmop", "races"),
         Model("rao_kupper", "paired", links.get("rao_kupper")),

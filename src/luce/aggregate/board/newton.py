@@ -51,7 +51,7 @@ def newton(
     diagonal = np.diagonal(at.hessian)
     floor = flat * float(np.min(diagonal[diagonal > 0.0], initial=np.inf))
     for iteration in range(1, max_iter + 1):
-        step, lift, curvature = _step(at, null, lift)
+        step, lift, curvature = newton_step(at, null, lift)
         if curvature < floor:
             return Solution(x, at, iteration, False)
         full = bool(np.max(np.abs(step), initial=0.0) < tolerance and lift == 0.0)
@@ -69,22 +69,23 @@ def after(at: Point, step: FloatArray) -> Point:
     return Point(at.value + float(step @ (at.gradient + 0.5 * pull)), at.gradient + pull, at.hessian)
 
 
-def _step(at: Point, null: FloatArray, lift: float) -> tuple[FloatArray, float, float]:
+def newton_step(at: Point, null: FloatArray, lift: float = 0.0) -> tuple[FloatArray, float, float]:
     """The Newton step, the lift it needed, and the least pivot of the Hessian (infinite where it was lifted)."""
     scale = float(np.max(np.abs(np.diagonal(at.hessian)), initial=1e-300))
     fixed = at.hessian + scale * (null @ null.T)
-    lift *= 0.1
-    if lift < 1e-9 * scale:
-        lift = 0.0
+    factor, lift = cholesky(fixed, 0.1 * lift if lift >= 1e-8 * scale else 0.0, 1e-6 * scale)
+    step = -linalg.cho_solve((factor, False), at.gradient, check_finite=False)
+    least = np.inf if lift else float(np.min(np.diagonal(factor))) ** 2
+    return step - null @ (null.T @ step), lift, least
+
+
+def cholesky(matrix: FloatArray, lift: float, first: float) -> tuple[FloatArray, float]:
+    """The upper factor, and how much the diagonal was lifted for it: as given, or from `first` on what it needs."""
     while True:
         try:
-            factor = linalg.cho_factor(fixed + lift * np.eye(len(fixed)) if lift else fixed, check_finite=False)
+            return linalg.cholesky(matrix + lift * np.eye(len(matrix)) if lift else matrix, check_finite=False), lift
         except linalg.LinAlgError:
-            lift = max(10.0 * lift, 1e-6 * scale)
-            continue
-        step = -linalg.cho_solve(factor, at.gradient, check_finite=False)
-        least = np.inf if lift else float(np.min(np.diagonal(factor[0]))) ** 2
-        return step - null @ (null.T @ step), lift, least
+            lift = max(10.0 * lift, first)
 
 
 def _descend(
@@ -104,18 +105,6 @@ def _descend(
             return trial, there, True
         fraction *= 0.5
     return x, at, False
-
-
-def solve(matrix: FloatArray, null: FloatArray, right: FloatArray) -> FloatArray:
-    """The solution of a positive definite system on the complement of `null`."""
-    scale = float(np.max(np.diagonal(matrix), initial=1e-300))
-    try:
-        factor = linalg.cho_factor(matrix + scale * (null @ null.T), check_finite=False)
-    except linalg.LinAlgError:
-        return inverse(matrix, null) @ right
-    found = linalg.cho_solve(factor, right, check_finite=False)
-    result: FloatArray = found - null @ (null.T @ found)
-    return result
 
 
 def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:

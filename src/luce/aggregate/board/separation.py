@@ -8,6 +8,7 @@ for the ends of intervals and of differences, and for ranks.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +20,7 @@ from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, breadth_first
 from scipy.special import ndtri
 
 from luce.aggregate.board.likelihood import Penalised
-from luce.aggregate.board.newton import Point, constant_on, newton, solve
+from luce.aggregate.board.newton import Point, constant_on, newton, newton_step
 from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -153,6 +154,10 @@ class Separation:
             return "below"
         return "above" if self.bounded_below[i] else "apart"
 
+    def kinds(self, names: Sequence[str], order: Iterable[int]) -> dict[str, str]:
+        """The same of the separated items, by name and in this order of all."""
+        return {names[i]: self.kind(i) for i in order if not self.main[i]}
+
 
 def find_separation(results: Results | None, component: IntArray) -> Separation | None:
     """The separated items, or None where all strengths are finite (or results cannot tell)."""
@@ -282,16 +287,13 @@ class Profile:
         null[j] = 0.0
         null = np.column_stack([null / np.linalg.norm(null, axis=0), np.eye(len(start))[j]])
 
+        both = sparse.eye_array(len(start), format="lil")
+        both[j, j], both[j, i] = 0.0, 1.0
+        both = both.tocsr()
+
         def merged(x: FloatArray) -> Point:
-            at = x.copy()
-            at[j] = at[i]
-            value, gradient, hessian = likelihood(at)
-            gradient, hessian = gradient.copy(), hessian.copy()
-            gradient[i] += gradient[j]
-            hessian[i] += hessian[j]
-            hessian[:, i] += hessian[:, j]
-            gradient[j] = hessian[j] = hessian[:, j] = 0.0
-            return Point(value, gradient, hessian)
+            value, gradient, hessian = likelihood(both @ x)
+            return Point(value, both.T @ gradient, both.T @ hessian @ both)
 
         found = newton(merged, start, null)
         return found.at.value + self.best, found.x
@@ -319,7 +321,7 @@ class Profile:
                 x = found.x
                 if abs(drop - target) < 1e-6 * target:
                     break
-                slope = size**2 * float(pull @ solve(found.at.hessian, null, pull)) / drop
+                slope = -(size**2) * float(pull @ newton_step(Point(0.0, pull, found.at.hessian), null)[0]) / drop
                 step = size * (target / drop) ** (1.0 / max(slope, 0.5))
                 size = step if step < most else 0.5 * (size + most)
             values.append(float(contrast @ x[:n]))

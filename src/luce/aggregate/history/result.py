@@ -13,15 +13,11 @@ import numpy as np
 from scipy.special import roots_hermitenorm
 
 from luce.aggregate.board.battles import YEAR, Battles, by_category, select
-from luce.aggregate.board.fitting_problem import Request, battle_problem, check_size
+from luce.aggregate.board.fitting_problem import Request, battle_problem, check_size, unit_sizes
 from luce.aggregate.board.ids import Ids
 from luce.aggregate.board.likelihood import Model
 from luce.aggregate.board.newton import add_up
-from luce.aggregate.board.options import (
-    Inference,
-    Scale,
-    Treatment,
-)
+from luce.aggregate.board.options import Inference, Scale, Treatment
 from luce.aggregate.board.outcomes import TIE
 from luce.aggregate.board.posterior import (
     Posterior,
@@ -126,8 +122,7 @@ class History(Battled):
     @cached_property
     def posterior(self) -> Posterior:  # type: ignore[override]
         """The distribution of the strengths of now, on the scale that was asked for."""
-        wider = self.present.covariance + np.diag(self.parameters.step * (self.now - self.present.last))
-        one = np.zeros(len(self.players), dtype=np.int64)
+        wider, one = self._wider, np.zeros(len(self.players), dtype=np.int64)
         weights = mean_weights(1.0 / np.diagonal(wider), one)
         mean, covariance = centre(self.present.mean, weights, one), centre_covariance(wider, weights, one)
         found = Posterior.of(self.players, mean, covariance, one, self.level, sets=np.random.default_rng(self.seed))
@@ -137,9 +132,14 @@ class History(Battled):
     @property
     def weights(self) -> FloatArray:
         """How much every item weighs in the mean that strengths are measured from."""
-        wider = np.diagonal(self.present.covariance) + self.parameters.step * (self.now - self.present.last)
-        weights: FloatArray = (1.0 / wider / np.sum(1.0 / wider))[self.posterior.order]
-        return weights
+        known = 1.0 / np.diagonal(self._wider)[self.posterior.order]
+        return np.asarray(known / known.sum())
+
+    @property
+    def _wider(self) -> FloatArray:
+        """The covariance at the last game of all."""
+        wider: FloatArray = self.present.covariance + np.diag(self.parameters.step * (self.now - self.present.last))
+        return wider
 
     @property
     def title(self) -> str:
@@ -286,7 +286,7 @@ def _history(asked: Request, battles: Battles, like: Parameters | None = None) -
     given = {"step": step if like is None else like.step, "start": None if like is None else like.start}
     unit, size = games, np.ones(0)
     if games.covariates is not None:
-        size = _sizes(games.covariates, battles.covariate_names)
+        size = unit_sizes(games.covariates, battles.covariate_names)
         unit = replace(games, covariates=games.covariates / size)
     fitted = fit_parameters(unit, link, {**given, "t": None, "home": None}, asked.treatment.side)
     fitted = fitted._replace(effects=tuple((np.array(fitted.effects) / size).tolist()))
@@ -312,15 +312,6 @@ def _history(asked: Request, battles: Battles, like: Parameters | None = None) -
         build=asked.source.build,
         read_ids=Ids(source=asked.source, given=columns.id),
     )
-
-
-def _sizes(covariates: FloatArray, names: tuple[str, ...]) -> FloatArray:
-    """Root mean squares, so that no unit of measurement spoils the search."""
-    sizes: FloatArray = np.sqrt(np.mean(covariates**2, axis=0))
-    for name, size in zip(names, sizes, strict=True):
-        if size == 0.0:
-            raise DataError(f"The effect {name!r} is 0 in every battle; it cannot be estimated, so leave it out.")
-    return sizes
 
 
 def _check_settings(asked: Request) -> None:

@@ -192,17 +192,11 @@ def _board_of(
         n_tasks=np.isfinite(scores.scores).sum(axis=1)[order],
         by_method={name: ranks(f.strength, f.component)[order] for name, f in methods.items()},
         influence=_influence(scores, fit, np.sqrt(np.diagonal(covariance))),
-        separated=_separated(scores, fit),
+        separated={} if fit.separation is None else fit.separation.kinds(scores.names, range(len(scores.names))),
         log_likelihood=fit.log_likelihood,
         notes=(*said, *scores.notes, *_remarks(scores, races, fit), *_disagreement(scores, methods)),
         build=build,
     )
-
-
-def _separated(scores: ScoreTable, fit: Fit) -> dict[str, str]:
-    if fit.separation is None:
-        return {}
-    return {scores.names[i]: fit.separation.kind(int(i)) for i in fit.separation.outside}
 
 
 def _remarks(scores: ScoreTable, races: Races, fit: Fit) -> list[str]:
