@@ -14,10 +14,11 @@ from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 from luce.aggregate.axioms import greatest_bound
 from luce.aggregate.ballots import Ballots
-from luce.aggregate.positional import PositionRule, is_expression, named, position_values
+from luce.aggregate.positional import PositionRule, is_positional, position_values
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
 from luce.types import FloatArray, IntArray
@@ -39,16 +40,16 @@ def _losses(rule: PositionRule, n: int) -> FloatArray:
     if not 2 <= n <= MAX_ITEMS:
         raise SettingError(f"n is {n}; these programs run over all n! rankings, for n from 2 to {MAX_ITEMS}.")
     place = _rankings(n)
-    if isinstance(rule, str) and canonical(rule) in LINEAR_RULES:
-        if canonical(rule) == "mode":
-            return 1.0 - np.eye(len(place))
-        if canonical(rule) == "footrule":
-            result: FloatArray = np.abs(place[:, None, :] - place[None, :, :]).sum(axis=2).astype(np.float64)
-            return result
+    name = canonical(rule) if isinstance(rule, str) else ""
+    if name == "mode":
+        return 1.0 - np.eye(len(place))
+    if name == "footrule":
+        return np.asarray(cdist(place, place, "cityblock"))
+    if name == "kemeny":
         first, second = np.triu_indices(n, 1)
         signs = (place[:, first] < place[:, second]).astype(np.float64)
-        return signs @ (1.0 - signs.T) + (1.0 - signs) @ signs.T
-    if isinstance(rule, str) and not (named(rule) or is_expression(rule)):
+        return np.asarray(cdist(signs, signs, "cityblock"))
+    if not is_positional(rule):
         raise SettingError(
             f"The rule {rule!r} has no objective that is linear in the votes; use a positional rule or one of "
             f"{', '.join(sorted(LINEAR_RULES))}."

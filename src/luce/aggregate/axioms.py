@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from luce.aggregate.positional import PositionRule, is_expression, named, position_values, rule_label
+from luce.aggregate.positional import PositionRule, is_positional, position_values, rule_label
 from luce.checks import is_whole
 from luce.errors import SettingError
 from luce.registry import canonical, unknown_name
@@ -271,7 +271,7 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
         raise SettingError(f"Axioms compare items, so n must be a whole number of at least 2; got {n!r}.")
     if k is not None and not (is_whole(k, 1) and k < n):
         raise SettingError(f"k is {k!r}; it must be a whole number from 1 to {n - 1}, below the number of items.")
-    if isinstance(rule, str) and not named(rule) and not is_expression(rule):
+    if isinstance(rule, str) and not is_positional(rule):
         if k is not None:
             raise SettingError(f"The margin of the first k is known for positional rules; {rule!r} is none.")
         return _other_rule(rule, int(n))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
+from luce.checks import one_of
 from luce.data.names import plain
 from luce.data.outline import check_memory
 from luce.data.table import Table
@@ -219,7 +219,7 @@ class Ballots:
 
     def filled(self, unranked: str = "last") -> NDArray[np.int32]:
         """The tiers with what is open made explicit: a last tier (`last`), -1 (`ignore`), or refused (`error`)."""
-        check_unranked(unranked)
+        one_of("unranked", unranked, UNRANKED)
         open_ = self.tiers < 0
         if unranked == "error" and open_.any():
             row, column = np.argwhere(open_)[0]
@@ -264,13 +264,6 @@ class Ballots:
         tiers = self.tiers[:, columns]
         rows = (tiers >= 0).any(axis=1)
         return Ballots(tuple(self.items[i] for i in columns), tiers[rows], self.weights[rows], self.metadata)
-
-
-def check_unranked(unranked: str) -> str:
-    """One of `last`, `ignore` and `error`."""
-    if unranked not in UNRANKED:
-        raise SettingError(f"unranked is {unranked!r}; it must be one of {', '.join(UNRANKED)}.")
-    return unranked
 
 
 def _names(entry: Any, ballot: int) -> list[str]:

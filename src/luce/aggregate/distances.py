@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.ballots import Ballots, check_unranked
+from luce.aggregate.ballots import Ballots
 from luce.errors import SettingError
 from luce.numerics.threads import one_blas_thread
 from luce.types import FloatArray
@@ -57,7 +57,6 @@ def kendall_matrix(
     """
     if not 0 <= penalty <= 1:
         raise SettingError(f"The penalty of a pair tied in one ranking is {penalty}; it must be between 0 and 1.")
-    check_unranked(unranked)
     left = ballots.filled(unranked)
     right = left if others is None else _same_items(ballots, others).filled(unranked)
     result = np.zeros((len(left), len(right)))

@@ -24,6 +24,7 @@ from scipy.special import logsumexp
 
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.kemeny import kemeny_order
+from luce.aggregate.positional import before_weights
 from luce.checks import fits_in_memory
 from luce.errors import DataError, SettingError
 from luce.numerics.compiled import kernel
@@ -227,8 +228,6 @@ def fit_mallows(ballots: Ballots, *, generalised: bool = False, **options: Any) 
     fits_in_memory(48.0 * n**2, f"A Mallows model of {n:,} items", "take fewer items")
     if n < 2:
         raise DataError("A Mallows model needs at least two items.")
-    from luce.aggregate.positional import before_weights
-
     _check_stages(ballots, generalised)
     centre = kemeny_order(before_weights(ballots), **options).order
     phi: float | FloatArray

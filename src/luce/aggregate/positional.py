@@ -52,11 +52,10 @@ def support(ballots: Ballots, unranked: str = "last") -> FloatArray:
     return np.where(both > 0, share, 0.5)
 
 
-def margins(weights: FloatArray, tolerance: float | None = None) -> FloatArray:
+def margins(weights: FloatArray) -> FloatArray:
     """W - W', with differences that are only rounding set to 0."""
     margin = weights - weights.T
-    slack = 1e-10 * float(weights.max(initial=0.0)) if tolerance is None else tolerance
-    margin[np.abs(margin) <= slack] = 0.0
+    margin[np.abs(margin) <= 1e-10 * float(weights.max(initial=0.0))] = 0.0
     return margin
 
 
@@ -150,8 +149,10 @@ def rule_label(rule: PositionRule) -> str:
     return getattr(rule, "__name__", "positional") if callable(rule) else "positional"
 
 
-def is_expression(rule: str) -> bool:
-    """True for an expression in `i` (and `n`), not for a name."""
+def is_positional(rule: PositionRule) -> bool:
+    """True for a positional rule in any form, also an expression in `i` (and `n`); not for the names of others."""
+    if not isinstance(rule, str) or named(rule):
+        return True
     try:
         tree = ast.parse(rule, mode="eval")
     except SyntaxError:
@@ -214,9 +215,8 @@ def positional_scores(ballots: Ballots, rule: PositionRule, unranked: str = "las
 def minimax(ballots: Ballots, unranked: str) -> Consensus:
     """Sort by the worst majority against an item, by margins (Simpson and Kramer): the smaller, the better."""
     margin = margins(before_weights(ballots, unranked))
-    against = np.where(np.eye(len(margin), dtype=bool), -np.inf, -margin)
-    scores = -against.max(axis=1, initial=-np.inf) if len(margin) > 1 else np.zeros(1)
-    return by_scores("minimax", ballots.items, scores)
+    np.fill_diagonal(margin, np.inf)
+    return by_scores("minimax", ballots.items, margin.min(axis=1) if len(margin) > 1 else np.zeros(1))
 
 
 def approval(ballots: Ballots, unranked: str) -> Consensus:
