@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from luce.checks import one_of
 from luce.data.names import plain
 from luce.data.outline import check_memory

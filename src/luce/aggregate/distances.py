@@ -75,21 +75,13 @@ def kendall_matrix(
     return result
 
 
-def _block(a: _Signs, b: _Signs, rows: slice, penalty: float, strict: bool) -> NDArray[np.float32]:
+def _block(a: _Signs, b: _Signs, rows: slice, penalty: float, strict: bool) -> Any:
     agreement: NDArray[np.float32] = a.sign[rows] @ b.sign.T
     if strict:
-        agreement *= np.float32(-0.5)
-        agreement += np.float32(0.5 * a.sign.shape[1])
-        return agreement
+        return 0.5 * (a.sign.shape[1] - agreement)
     ordered: NDArray[np.float32] = a.ordered[rows] @ b.ordered.T
-    tied_in_one = a.ranked[rows] @ b.ranked.T
-    tied_in_one -= ordered
-    tied_in_one -= a.tied[rows] @ b.tied.T
-    ordered -= agreement
-    ordered *= np.float32(0.5)
-    tied_in_one *= np.float32(penalty)
-    ordered += tied_in_one
-    return ordered
+    tied_in_one = a.ranked[rows] @ b.ranked.T - ordered - a.tied[rows] @ b.tied.T
+    return 0.5 * (ordered - agreement) + penalty * tied_in_one
 
 
 def footrule_matrix(ballots: Ballots, others: Ballots | None = None, *, unranked: str = "last") -> FloatArray:

@@ -156,8 +156,16 @@ class Mallows:
         """(size, n): rankings as item numbers of the centre (0 is its first), best first; exact, stage by stage."""
         if size < 1:
             raise SettingError(f"The number of rankings is {size}; it must be at least 1.")
-        _drawn_fit(size, self.n_items)
-        orders: NDArray[np.int32] = orders_from_stages(_sample_stages(self.spreads, size, rng))
+        n, spreads = self.n_items, self.spreads
+        _drawn_fit(size, n)
+        uniform, choices = rng.random((size, n)), np.arange(n, 0, -1)
+        even = spreads > 1 - 1e-9  # the geometric series is flat there, and log phi no divisor
+        base = np.log(np.where(even, 0.5, spreads))
+        # V_j by inverting the distribution function of a truncated geometric variable.
+        geometric = np.log1p(uniform * np.expm1(choices * base)) / base
+        stages = np.where(even, uniform * choices, geometric).astype(np.int32)
+        # Rounding must not reach the end.
+        orders: NDArray[np.int32] = orders_from_stages(np.minimum(stages, choices - 1).astype(np.int32))
         return orders
 
     def ballots(self, size: int, rng: np.random.Generator, items: Sequence[str] | None = None) -> Ballots:
@@ -204,18 +212,6 @@ def _ranks(centre: Sequence[str], items: Sequence[str]) -> IntArray:
 def _drawn_fit(size: int, n: int) -> None:
     """Refuse more rankings than there is memory for."""
     fits_in_memory(40.0 * size * n, f"A draw of {size:,} rankings of {n:,} items", "draw fewer rankings at a time")
-
-
-def _sample_stages(spreads: FloatArray, size: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """(size, n): V_j by inverting the distribution function of a truncated geometric variable."""
-    n = len(spreads)
-    uniform = rng.random((size, n))
-    choices = np.arange(n, 0, -1)
-    even = spreads > 1 - 1e-9  # the geometric series is flat there, and log phi no divisor
-    base = np.log(np.where(even, 0.5, spreads))
-    geometric = np.log1p(uniform * np.expm1(choices * base)) / base
-    stages = np.where(even, uniform * choices, geometric).astype(np.int32)
-    return np.minimum(stages, choices - 1).astype(np.int32)  # rounding must not reach the end
 
 
 def fit_mallows(ballots: Ballots, *, generalised: bool = False, **options: Any) -> Mallows:

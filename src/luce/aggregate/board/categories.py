@@ -14,7 +14,7 @@ from luce.aggregate.board.plots import plot_categories
 from luce.aggregate.board.result import Board
 from luce.errors import DataError
 from luce.result import Result, Sheet
-from luce.types import FloatArray, IntArray
+from luce.types import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,7 +83,7 @@ class CategoryBoards(Result):
         overall = self.overall
         result = np.full((len(overall.names), len(self.boards)), np.nan)
         for k, board in enumerate(self.boards.values()):
-            rows = _rows(overall, board)
+            rows = np.array([overall.posterior.index(name) for name in board.names])
             for c in np.unique(board.component):
                 part = board.component == c
                 known, gap = overall.weights[rows[part]], board.strength[part] - overall.strength[rows[part]]
@@ -122,8 +122,3 @@ def join_categories(by: str, overall: Any, found: Mapping[str, Any], spread: flo
         if getattr(overall, "errors", None) == "bootstrap":
             notes.append("The bootstrap is of the board of all; those of categories have errors by Laplace's method.")
     return CategoryBoards(by, overall, boards, spread, tuple(notes))
-
-
-def _rows(overall: Board, board: Board) -> IntArray:
-    """Where the items of a category stand on the board of all."""
-    return np.array([overall.posterior.index(name) for name in board.names])

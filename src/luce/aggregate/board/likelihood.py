@@ -150,8 +150,10 @@ class BattleLikelihood(Likelihood):
         """All equal, and the tie parameter that explains the share of draws between equals."""
         x = super().start()
         if self.draws == "model" and self.link is not None:
-            total = self.counts.total.sum(axis=0)
-            x[-1] = _equal_share(self.link, total[2] / total.sum())
+            # With which equals draw as often as there are draws.
+            total, link = self.counts.total.sum(axis=0), self.link
+            share = np.clip(total[2] / total.sum(), 1e-3, 1.0 - 1e-3)
+            x[-1] = brentq(lambda t: float(np.exp(link.tie([0.0], t).value[0])) - share, *link.bounds, xtol=1e-6)
         return x
 
     def _rows(self, x: FloatArray, wanted: int) -> tuple[FloatArray, FloatArray]:
@@ -284,13 +286,6 @@ class Hodge(BattleLikelihood):
     def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """Least squares has no likelihood: NaN."""
         return float("nan")
-
-
-def _equal_share(link: links.Link, share: float) -> float:
-    """The unconstrained tie parameter with which equals draw with this probability."""
-    share = min(max(share, 1e-3), 1.0 - 1e-3)
-    low, high = link.bounds
-    return float(brentq(lambda t: float(np.exp(link.tie([0.0], t).value[0])) - share, low, high, xtol=1e-6))
 
 
 @dataclass(frozen=True)

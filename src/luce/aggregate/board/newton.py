@@ -85,6 +85,8 @@ def cholesky(matrix: FloatArray, lift: float, first: float) -> tuple[FloatArray,
         try:
             return linalg.cholesky(matrix + lift * np.eye(len(matrix)) if lift else matrix, check_finite=False), lift
         except linalg.LinAlgError:
+            if not np.isfinite(lift):  # an entry is NaN
+                raise
             lift = max(10.0 * lift, first)
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.text_files import write_csv
 from luce.display import check_picture, finished, new_figure
-from luce.result import check_ending, csv_text
-from luce.storage import atomic_write
+from luce.result import check_ending
 from luce.types import FloatArray
 
 if TYPE_CHECKING:
@@ -34,17 +34,14 @@ def plot_board(board: Board, path: str | Path | None = None, *, top: int | None 
         below = np.nan_to_num(np.maximum(board.strength[rows] - board.lower[rows], 0.0))
         above = np.nan_to_num(np.maximum(board.upper[rows] - board.strength[rows], 0.0))
         axis.errorbar(board.strength[rows], y, xerr=[below, above], fmt="o", ms=4, lw=1.2, color="#1f4e79")
-        axis.set_yticks(y, [f"{board.names[i]}  ({_ranks(board, i)})" for i in rows], fontsize=8)
+        ranks = [f"{board.rank[i]}: {board.rank_lower[i]}-{board.rank_upper[i]}" for i in rows]
+        axis.set_yticks(y, [f"{board.names[i]}  ({rank})" for i, rank in zip(rows, ranks, strict=True)], fontsize=8)
         axis.set_ylim(len(rows) - 0.5, -0.5)
         axis.grid(axis="x", lw=0.4)
         axis.spines[["top", "right"]].set_visible(False)
     axes[-1].set_xlabel(f"strength, {board.level:.0%} intervals (rank and its interval in brackets)", fontsize=8)
     axes[0].set_title(f"{board.model.name}, {board.n_battles:,.0f} results", fontsize=9)
     return finished(figure, path)
-
-
-def _ranks(board: Board, i: int) -> str:
-    return f"{board.rank[i]}: {board.rank_lower[i]}-{board.rank_upper[i]}"
 
 
 def heat_map(
@@ -90,8 +87,7 @@ def write_win_matrix(board: Board, path: Path, top: int | None = None) -> None:
     names = board.names[:top]
     matrix = board.win_matrix()[:top, :top]
     rows = [[name, *(None if v != v else f"{v:.6f}" for v in row)] for name, row in zip(names, matrix, strict=True)]
-    with atomic_write(path, "w") as stream:
-        stream.write(csv_text([["name", *names], *rows]))
+    write_csv(path, ["name", *names], rows)
 
 
 def plot_categories(boards: CategoryBoards, path: str | Path | None = None, *, top: int | None = None) -> Figure:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from luce.aggregate.board.newton import cholesky
 from luce.errors import DataError
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import map_chunks
@@ -101,16 +102,11 @@ def quasi_variances(covariance: FloatArray) -> QuasiVariances | None:
 
 def draw_normal(covariance: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
     """(draws, n) deviations with this covariance, which may be singular."""
-    n = len(covariance)
-    # A millionth of a millionth of the variance lifts the directions that have none; an eigenvalue decomposition
-    # needs no lift and twenty times as long, so that it serves only where rounding took more than the lift gives.
+    # A millionth of a millionth of the variance lifts the directions that have none, or more where rounding took it;
+    # an eigenvalue decomposition needs no lift and twenty times as long.
     lift = 1e-12 * float(np.max(np.diagonal(covariance), initial=1e-300))
-    try:
-        root = np.linalg.cholesky(covariance + lift * np.eye(n))
-    except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return rng.standard_normal((draws, n)) @ root.T
+    root, _ = cholesky(covariance, lift, lift)
+    return np.asarray(rng.standard_normal((draws, len(covariance))) @ root)
 
 
 def ranks(strength: FloatArray, component: IntArray) -> IntArray:
@@ -328,10 +324,8 @@ class Posterior:
     @property
     def components(self) -> list[list[str]]:
         """Items that can be compared with each other, the largest component first."""
-        groups: list[list[str]] = [[] for _ in range(int(self.component.max()) + 1)]
-        for name, c in zip(self.names, self.component, strict=True):
-            groups[c].append(name)
-        return groups
+        members = (np.flatnonzero(self.component == c) for c in range(int(self.component.max()) + 1))
+        return [[self.names[i] for i in rows] for rows in members]
 
     @property
     def tiers(self) -> list[list[str]]:

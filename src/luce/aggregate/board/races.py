@@ -11,14 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.board.battles import (
-    MOST_WEIGHT,
-    USUAL,
-    Battles,
-    columns_of,
-    parts_of_wins,
-    rename,
-)
+from luce.aggregate.board.battles import MOST_WEIGHT, USUAL, Battles, columns_of, parts_of_wins, rename
 from luce.aggregate.board.design import shares
 from luce.aggregate.board.newton import add_up
 from luce.aggregate.board.options import Columns
@@ -135,7 +128,8 @@ def read_races(source: Table, columns: Columns, wide: tuple[str, ...], names: Ma
     row, race, item, found, place, notes = _wide(rows, wide) if wide else _long(rows, *long)
     order = np.argsort(race, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(race))]).astype(np.int64)
-    item, row = _sorted_names(item, found)[order], row[order]
+    items, place_of = np.unique(np.array(found, dtype=object), return_inverse=True)
+    item, row = place_of[item][order], row[order]
     covariates, group, weight = None, None, np.ones(len(offsets) - 1)
     if columns.covariates:
         covariates = np.column_stack([rows[c].number() for c in columns.covariates])[row]
@@ -145,16 +139,13 @@ def read_races(source: Table, columns: Columns, wide: tuple[str, ...], names: Ma
         judge, _, same = one_code(rows[columns.group])
         group, notes = _of_race(judge[row], offsets, "groups"), (*notes, *same)
     effects = tuple(columns.covariates)
-    items = tuple(sorted(found))
-    races = Races(items, item, place[order], offsets, weight, weight**2, group, covariates, effects, notes)
-    shown, unknown = rename(items, names)
+    races = Races(tuple(items), item, place[order], offsets, weight, weight**2, group, covariates, effects, notes)
+    shown, unknown = rename(races.names, names)
     _check(races, source.label)
-    return replace(races, names=shown, notes=(*notes, *unknown, *_say_nothing(races)))
-
-
-def _sorted_names(code: IntArray, found: Sequence[str]) -> IntArray:
-    """The codes of names that are sorted."""
-    return np.argsort(np.argsort(np.array(found, dtype=object)))[code]
+    alone, nothing = int(np.sum(np.diff(races.offsets) == 1)), int(np.sum(races.count == 0))
+    said = [f"{alone:,} races have one competitor and say nothing."] if alone else []
+    said += [f"{nothing:,} races have the weight 0 and say nothing."] if nothing else []
+    return replace(races, names=shown, notes=(*notes, *unknown, *said))
 
 
 _Rows = tuple[IntArray, IntArray, IntArray, Sequence[str], FloatArray, tuple[str, ...]]
@@ -180,13 +171,6 @@ def _wide(rows: Rows, columns: tuple[str, ...]) -> _Rows:
     number = {name: i for i, name in enumerate(found)}
     item = np.array([number[shown[name]] for name in cells[row, position]], dtype=np.int64)
     return row, row, item, found, position.astype(np.float64) + 1.0, notes
-
-
-def _say_nothing(races: Races) -> list[str]:
-    """A word on races that decide nothing."""
-    alone, nothing = int(np.sum(np.diff(races.offsets) == 1)), int(np.sum(races.count == 0))
-    notes = [f"{alone:,} races have one competitor and say nothing."] if alone else []
-    return notes + ([f"{nothing:,} races have the weight 0 and say nothing."] if nothing else [])
 
 
 def _of_race(values: NDArray[Any], offsets: IntArray, what: str) -> NDArray[Any]:

@@ -73,20 +73,13 @@ def _moving(board: History) -> tuple[dict[str, Any], dict[str, Any]]:
 def _cells(battles: Battles) -> Battles:
     """Equal battles joined into one row with a count; those with more to tell stay a row each, as errors need them."""
     rows = {name: getattr(battles, name) for name in (*_NAMES, *_BY_ROW)}
-    alone = (battles.share, battles.weight, battles.covariates, battles.group)
-    if any(values is not None for values in alone):
-        count = np.ones(len(battles.a)) if battles.count is None else battles.count
-        return Battles(**rows | {"count": count})
-    kinds = max(len(battles.category_names), 1)
-    side = 0 if battles.side is None else battles.side.astype(np.int64)
-    category = 0 if battles.category is None else battles.category
-    shape = (len(battles.names), len(battles.names), 3, 2, kinds)
-    key = np.ravel_multi_index(np.broadcast_arrays(battles.a, battles.b, battles.outcome, side, category), shape)
-    keys, row = np.unique(key, return_inverse=True)
-    a, b, outcome, side, category = np.unravel_index(keys, shape)
-    rows |= {"a": a, "b": b, "outcome": outcome, "count": np.bincount(row, battles.count).astype(np.float64)}
-    rows["side"] = None if battles.side is None else side.astype(np.float64)
-    rows["category"] = None if battles.category is None else category
+    if battles.count is None:
+        rows["count"] = np.ones(len(battles.a))
+    if all(rows[name] is None for name in ("share", "weight", "covariates", "group")):
+        keys = [name for name in ("a", "b", "outcome", "side", "category") if rows[name] is not None]
+        alike = pa.table({name: rows[name] for name in (*keys, "count")}).group_by(keys, use_threads=False)
+        cells = alike.aggregate([("count", "sum")]).sort_by([(name, "ascending") for name in keys])
+        rows |= {name: cells[name].to_numpy() for name in keys} | {"count": cells["count_sum"].to_numpy()}
     return Battles(**rows)
 
 

@@ -117,18 +117,10 @@ def runs_away(results: Results) -> bool:
 
 
 def _components(n: int, tail: IntArray, head: IntArray, connection: str) -> IntArray:
-    pair = tail * n + head
-    pair = np.flatnonzero(np.bincount(pair)) if n * n < 4 * len(pair) else np.unique(pair)
-    tail, head = pair // n, pair % n
-    weight: FloatArray = np.ones(len(pair))
-    edges = sparse.csr_array((weight, (tail, head)), shape=(n, n))
-    count, found = connected_components(edges, directed=True, connection=connection)
-    sizes = np.bincount(found, minlength=count)
-    firsts = np.full(count, n)
-    np.minimum.at(firsts, found, np.arange(n))
-    rank = np.empty(count, dtype=np.int64)
-    rank[np.lexsort((firsts, -sizes))] = np.arange(count)
-    result: IntArray = rank[found]
+    edges = sparse.csr_array((np.ones(len(tail)), (tail, head)), shape=(n, n))
+    _, found = connected_components(edges, directed=True, connection=connection)
+    _, firsts, sizes = np.unique(found, return_index=True, return_counts=True)
+    result: IntArray = np.argsort(np.lexsort((firsts, -sizes)))[found]
     return result
 
 

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from luce.aggregate.board.likelihood import MODELS, get_model
 from luce.checks import generator
+from luce.data.text_files import write_csv
 from luce.errors import SettingError
-from luce.result import check_ending, csv_text
+from luce.result import check_ending
 from luce.storage import atomic_write
 from luce.types import FloatArray
 
@@ -55,9 +56,7 @@ class SimulatedBattles:
     def write_truth(self, path: Path) -> None:
         """The strengths behind the battles, as CSV."""
         check_ending(path, (".csv",))
-        rows = [[name, repr(float(s))] for name, s in zip(self.names, self.strength, strict=True)]
-        with atomic_write(path, "w") as stream:
-            stream.write(csv_text([["name", "strength"], *rows]))
+        write_csv(path, ["name", "strength"], zip(self.names, self.strength.tolist(), strict=True))
 
 
 def simulate_battles(

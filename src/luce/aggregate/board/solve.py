@@ -213,10 +213,9 @@ def _choose_prior(problem: FittingProblem, asked: float | None) -> Prior:
             f"{said}; without a prior their estimates are infinite, so give a prior above 0, or leave it out."
         )
     made = "a normal prior with precision {:g} {} makes their estimates finite"
-    if asked:
-        return _ridge(problem, asked, f"{said}; {made.format(asked, 'on the strengths')}.", separation=separation)
-    if separation is None:
-        return _ridge(problem, DEFAULT_PRIOR, f"{said}; {made.format(DEFAULT_PRIOR, 'on the strengths')}.")
+    if asked or separation is None:
+        strength = asked or DEFAULT_PRIOR
+        return _ridge(problem, strength, f"{said}; {made.format(strength, 'on the strengths')}.", separation=separation)
     matrix = prior_of_separated(problem.games, problem.component, separation)
     where = "around the mean of the others"
     note = (

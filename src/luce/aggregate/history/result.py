@@ -291,6 +291,15 @@ def _history(asked: Request, battles: Battles, like: Parameters | None = None) -
     fitted = fit_parameters(unit, link, {**given, "t": None, "home": None}, asked.treatment.side)
     fitted = fitted._replace(effects=tuple((np.array(fitted.effects) / size).tolist()))
     mode = most_probable(games, link, fitted)
+    # What a prior decides, because the battles cannot.
+    if games.times[0] == games.times[-1]:
+        notes.append("All battles are at one time, so that nothing tells how fast strengths move.")
+    groups = int(linked(games.players, games.games[:, 0], games.games[:, 1]).max()) + 1
+    if groups > 1:
+        notes.append(
+            f"The battles fall into {groups} components without a link; between them strengths are compared by the "
+            "prior of newcomers alone."
+        )
     return History(
         model=model,
         players=names,
@@ -307,7 +316,7 @@ def _history(asked: Request, battles: Battles, like: Parameters | None = None) -
         judged=battles.group is not None,
         dates=dates,
         log_likelihood=mode.log_marginal,
-        notes=(*said, *notes, *_say(games)),
+        notes=(*said, *notes),
         seed=int(asked.rng.integers(2**31)),
         build=asked.source.build,
         read_ids=Ids(source=asked.source, given=columns.id),
@@ -339,20 +348,6 @@ def check_teams(treatment: Treatment) -> None:
             "team_separator does nothing for strengths that move: a game moves two strengths, and a team has several; "
             "leave it or time out."
         )
-
-
-def _say(games: Games) -> tuple[str, ...]:
-    """What a prior decides, because the battles cannot."""
-    notes = []
-    if games.times[0] == games.times[-1]:
-        notes.append("All battles are at one time, so that nothing tells how fast strengths move.")
-    groups = int(linked(games.players, games.games[:, 0], games.games[:, 1]).max()) + 1
-    if groups > 1:
-        notes.append(
-            f"The battles fall into {groups} components without a link; between them strengths are compared by the "
-            "prior of newcomers alone."
-        )
-    return tuple(notes)
 
 
 def are_dates(asked: Request) -> bool:
