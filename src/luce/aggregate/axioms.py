@@ -274,8 +274,7 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
     if isinstance(rule, str) and not is_positional(rule):
         if k is not None:
             raise SettingError(f"The margin of the first k is known for positional rules; {rule!r} is none.")
-        return _other_rule(rule, int(n))
-
+        return _of_other_rule(rule, int(n))
     h = position_values(rule, int(n))
     first, second = np.triu_indices(len(h), 1)
     differences = h[first] - h[second]
@@ -308,7 +307,7 @@ def _threshold(high: float, low: float) -> float:
     return 0.5 * (high - low) / (high + low)
 
 
-def _other_rule(rule: str, n: int) -> AxiomMargins:
+def _of_other_rule(rule: str, n: int) -> AxiomMargins:
     from luce.aggregate.rules import RULES, rule_names
 
     name = canonical(rule)

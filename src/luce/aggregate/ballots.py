@@ -118,7 +118,18 @@ class Ballots:
     ) -> Ballots:
         """Ballots from a (ballots, items) matrix of ranks, small is best, equal is tied, NaN is not ranked."""
         matrix = _matrix("Ranks", ranks)
-        _check_ranks(matrix)
+        if np.any(matrix < 0):
+            row, column = np.argwhere(matrix < 0)[0]
+            raise DataError(
+                f"Ballot {row + 1} has the rank {matrix[row, column]:g}; a rank is 1 or more, NaN is not ranked."
+            )
+        # Ranks count from 1, or from 0 where every ballot has a 0; tables write 0 for what is not ranked, too.
+        first = np.any(matrix == 0, axis=1)
+        if first.any() and not first.all():
+            raise DataError(
+                f"Ballot {int(np.argmax(first)) + 1} has the rank 0 and others have none: is 0 the first place or no "
+                "place? Count from 1, and leave out what is not ranked (NaN)."
+            )
         return cls._of_values(matrix, items, weights)
 
     @classmethod
@@ -289,22 +300,6 @@ def _matrix(what: str, values: ArrayLike) -> FloatArray:
     if np.isinf(matrix).any():
         raise DataError("Ranks and scores must be finite; NaN stands for an item that is not ranked.")
     return matrix
-
-
-def _check_ranks(ranks: FloatArray) -> None:
-    """Ranks count from 1, or from 0 where every ballot has a 0; tables write 0 and -1 for what is not ranked, too."""
-    if np.any(ranks < 0):
-        row, column = np.argwhere(ranks < 0)[0]
-        raise DataError(
-            f"Ballot {row + 1} has the rank {ranks[row, column]:g}; a rank is 1 or more, NaN is not ranked."
-        )
-    first = np.any(ranks == 0, axis=1)
-    if first.any() and not first.all():
-        row = int(np.argmax(first))
-        raise DataError(
-            f"Ballot {row + 1} has the rank 0 and others have none: is 0 the first place or no place? Count from 1, "
-            "and leave out what is not ranked (NaN)."
-        )
 
 
 def _dense(values: NDArray[Any], ranked: NDArray[np.bool_]) -> NDArray[np.int32]:

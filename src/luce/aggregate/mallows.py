@@ -90,8 +90,7 @@ def log_normaliser(phi: ArrayLike, n: int) -> FloatArray:
     spread = np.broadcast_to(np.asarray(phi, dtype=np.float64), n)
     powers = spread[:, None] ** np.arange(n)
     inside = np.arange(n)[None, :] < n - np.arange(n)[:, None]
-    result: FloatArray = np.log(np.where(inside, powers, 0.0).sum(axis=1))
-    return result
+    return np.asarray(np.log(np.where(inside, powers, 0.0).sum(axis=1)))
 
 
 def _check_stages(ballots: Ballots, generalised: bool) -> None:
@@ -145,8 +144,7 @@ class Mallows:
         """
         _check_stages(ballots, not isinstance(self.phi, float))
         counts, divided = _stages(ballots.tiers[:, np.argsort(_ranks(self.centre, ballots.items))])
-        result: FloatArray = counts @ np.log(self.spreads) - divided @ log_normaliser(self.spreads, self.n_items)
-        return result
+        return np.asarray(counts @ np.log(self.spreads) - divided @ log_normaliser(self.spreads, self.n_items))
 
     def log_likelihood(self, ballots: Ballots) -> float:
         """Weighted sum of the log-probabilities."""
@@ -165,8 +163,7 @@ class Mallows:
         geometric = np.log1p(uniform * np.expm1(choices * base)) / base
         stages = np.where(even, uniform * choices, geometric).astype(np.int32)
         # Rounding must not reach the end.
-        orders: NDArray[np.int32] = orders_from_stages(np.minimum(stages, choices - 1).astype(np.int32))
-        return orders
+        return np.asarray(orders_from_stages(np.minimum(stages, choices - 1).astype(np.int32)))
 
     def ballots(self, size: int, rng: np.random.Generator, items: Sequence[str] | None = None) -> Ballots:
         """`size` sampled rankings as ballots; `items` fixes the order of their columns."""
@@ -317,8 +314,7 @@ class MallowsMixture:
     def responsibilities(self, ballots: Ballots) -> FloatArray:
         """(ballots, components): the probability that a ballot comes from a component."""
         joint = self._joint(ballots)
-        result: FloatArray = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-        return result
+        return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Rankings (item numbers of the sorted names, best first) and the component of each."""

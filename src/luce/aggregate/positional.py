@@ -40,8 +40,7 @@ def before_weights(ballots: Ballots, unranked: str = "last") -> FloatArray:
 def compared(ballots: Ballots, unranked: str = "last") -> FloatArray:
     """(items, items): the weight of the ballots that rank both x and y."""
     ranked = ballots.filled(unranked) >= 0
-    both: FloatArray = (ranked * ballots.weights[:, None]).T @ ranked
-    return both
+    return np.asarray((ranked * ballots.weights[:, None]).T @ ranked)
 
 
 def support(ballots: Ballots, unranked: str = "last") -> FloatArray:
@@ -313,5 +312,4 @@ def first_shares(tiers: NDArray[np.int32], left: NDArray[np.bool_]) -> FloatArra
     standing = np.where(left & (tiers >= 0), tiers, far)
     best = standing.min(axis=1)
     first = (standing == best[:, None]) & (best < far)[:, None]
-    result: FloatArray = first / np.maximum(first.sum(axis=1), 1)[:, None]
-    return result
+    return np.asarray(first / np.maximum(first.sum(axis=1), 1)[:, None])

@@ -107,8 +107,7 @@ class Consensus(Result):
         if self.optima is not None:
             return self.optima.certain
         ranks = np.array([self.ranks[name] for name in items])
-        above: NDArray[np.bool_] = ranks[:, None] < ranks[None, :]
-        return above
+        return np.asarray(ranks[:, None] < ranks[None, :])
 
     @property
     def order(self) -> list[str]:

@@ -183,8 +183,7 @@ def _assignment_cuts(cost: FloatArray, slack: float) -> NDArray[np.bool_]:
         if p < q:
             crossed[p] += 1
             crossed[q] -= 1
-    result: NDArray[np.bool_] = np.cumsum(crossed)[:-1] == 0
-    return result
+    return np.asarray(np.cumsum(crossed)[:-1] == 0)
 
 
 def mode(ballots: Ballots, unranked: str) -> Consensus:

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from luce.aggregate.board.plots import plot_categories
 from luce.aggregate.board.result import Board
+from luce.aggregate.plots import plot_categories
 from luce.errors import DataError
 from luce.result import Result, Sheet
 from luce.types import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,9 +87,7 @@ class CategoryBoards(Result):
                 result[rows[part], k] = board.strength[part] - shift
         return result
 
-    def plot(self, path: str | Path | None = None, *, top: int | None = None) -> Figure:
-        """A heat map of items and categories: .png, .svg or .pdf."""
-        return plot_categories(self, path, top=top)
+    plot = plot_categories
 
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants."""

@@ -152,8 +152,7 @@ class Counts:
 def shares(count: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Weights with these means that add up to the same total: a Dirichlet draw times it."""
     drawn = rng.standard_gamma(count)
-    scaled: FloatArray = drawn * (count.sum() / drawn.sum())
-    return scaled
+    return np.asarray(drawn * (count.sum() / drawn.sum()))
 
 
 def collapse(battles: Battles) -> Counts:

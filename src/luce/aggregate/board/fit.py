@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from luce.aggregate.board.battles import Battles, by_category
+from luce.aggregate.board.categories import CategoryBoards, join_categories
 from luce.aggregate.board.fitting_problem import FittingProblem, Request, battle_problem, take
-from luce.aggregate.board.hodge import HodgeParts, decompose
+from luce.aggregate.board.hodge import decompose
 from luce.aggregate.board.likelihood import Hodge, Model
-from luce.aggregate.board.options import Inference, kept_options
+from luce.aggregate.board.options import Inference
 from luce.aggregate.board.pooling import pool
 from luce.aggregate.board.posterior import RANK_DRAWS, Posterior, draw_normal, normal_ends, rank_sets
 from luce.aggregate.board.result import Board, Effect
@@ -20,12 +20,10 @@ from luce.aggregate.board.separation import Profile
 from luce.aggregate.board.solve import Estimate, bootstrap, estimate, start_near
 from luce.errors import DataError, SettingError
 from luce.numerics.threads import one_blas_thread
-from luce.types import FloatArray, IntArray, Progress
-
-if TYPE_CHECKING:
-    from luce.aggregate.board.categories import CategoryBoards
+from luce.types import FloatArray, Progress
 
 
+@one_blas_thread()
 def leaderboard(
     data: Any,
     model: str = "davidson",
@@ -63,32 +61,29 @@ def leaderboard(
     if asked.columns.time is not None:
         from luce.aggregate.history.result import fit_history
 
-        return fit_history(asked, kept_options(options))
+        return fit_history(asked)
     by = asked.columns.by
     if by is not None and asked.holds_races:
         raise SettingError(f"by is {by!r}, but {asked.source.label} holds races; boards by category need battles.")
     if by is not None:
-        return fit_battles(asked, asked.battles(), kept_options(options))
-    with one_blas_thread():
-        return replace(_fitted(asked, take(asked), progress), options=kept_options(options))
+        return fit_battles(asked, asked.battles())
+    return _fitted(asked, take(asked), progress)
 
 
-def fit_battles(asked: Request, battles: Battles, kept: Mapping[str, Any]) -> Board | CategoryBoards:
-    """The board of battles that were read, or the boards of their categories; an update takes over the kept options."""
-    with one_blas_thread():
-        if battles.category is not None:
-            return _categories(asked, battles, kept)
-        return replace(_fitted(asked, battle_problem(asked, battles)), options=kept)
+@one_blas_thread()
+def fit_battles(asked: Request, battles: Battles) -> Board | CategoryBoards:
+    """The board of battles that were read, or the boards of their categories."""
+    if battles.category is not None:
+        return _categories(asked, battles)
+    return _fitted(asked, battle_problem(asked, battles))
 
 
-def _categories(asked: Request, battles: Battles, kept: Mapping[str, Any]) -> CategoryBoards:
+def _categories(asked: Request, battles: Battles) -> CategoryBoards:
     """One board a category and one of all."""
-    from luce.aggregate.board.categories import join_categories
-
     by, how, scale = asked.columns.by, asked.how, asked.scale
     problem = battle_problem(asked, battles)
     found = estimate(problem, how)
-    whole = replace(_board(asked, problem, _spread(asked, problem, found)), options=kept)
+    whole = _board(asked, problem, _spread(asked, problem, found))
     boards: dict[str, FittingProblem | Board | str] = {}
     for name, part in by_category(battles).items():
         try:
@@ -187,7 +182,11 @@ def _board(asked: Request, problem: FittingProblem, spread: _Spread) -> Board:
         unknown=unknown,
         profile=None if profile is None else profile.difference,
     )
-    order = posterior.order
+    order, hodge = posterior.order, None
+    if isinstance(problem.likelihood, Hodge):
+        hodge, place = decompose(problem.likelihood.counts, found.x), np.argsort(posterior.order)
+        named = tuple((int(place[i]), int(place[j]), int(place[k]), curl) for i, j, k, curl in hodge.triangles)
+        hodge = replace(hodge, triangles=named)
     beside, said = _beside(problem, model, spread), list[str]()
     if component.max():
         sizes = np.bincount(component)
@@ -213,9 +212,10 @@ def _board(asked: Request, problem: FittingProblem, spread: _Spread) -> Board:
         iterations=found.iterations,
         converged=found.converged,
         draws=None if samples is None else (factor * samples + shift)[:, order],
-        hodge=_hodge(problem, found, order),
+        hodge=hodge,
         notes=(*problem.said, *spread.notes, *said, *found.notes, *bound),
         kept=problem.kept,
+        options=asked.kept,
         build=asked.source.build,
         **beside,
     )
@@ -236,11 +236,3 @@ def _beside(problem: FittingProblem, model: Model, spread: _Spread) -> dict[str,
     slope = (natural(t + 1e-5) - natural(t - 1e-5)) / 2e-5
     low, high = natural(float(spread.low[-1])), natural(float(spread.high[-1]))
     return {"effects": effects, "t": t, "tie": Effect(natural(t), slope * float(se[-1]), low, high)}
-
-
-def _hodge(problem: FittingProblem, found: Estimate, order: IntArray) -> HodgeParts | None:
-    if not isinstance(problem.likelihood, Hodge):
-        return None
-    parts, place = decompose(problem.likelihood.counts, found.x), np.argsort(order)
-    named = tuple((int(place[i]), int(place[j]), int(place[k]), curl) for i, j, k, curl in parts.triangles)
-    return replace(parts, triangles=named)

@@ -46,7 +46,12 @@ def decompose(counts: Counts, x: FloatArray) -> HodgeParts:
     if found is None:
         return HodgeParts(1.0 - cyclic, None, None, cyclic, ())
     edges, corners = found
-    curl_of, curl = margin[edges] @ _SIGNS, _curl_share(games, residual, edges) / whole
+    curl_of = margin[edges] @ _SIGNS
+    # What of the residual flows round triangles.
+    flow, triangle = np.tile(_SIGNS, len(edges)) / np.sqrt(games[edges.ravel()]), np.repeat(np.arange(len(edges)), 3)
+    basis = sparse.csr_array((flow, (edges.ravel(), triangle)), shape=(len(games), len(edges)))
+    weight = lsqr(basis, np.sqrt(games) * residual, atol=1e-10, btol=1e-10)[0] if len(edges) else np.empty(0)
+    curl = float(np.sum((basis @ weight) ** 2)) / whole
     worst, named = np.argsort(-np.abs(curl_of), kind="stable")[:3], []
     for (i, j, k), round_ in zip(corners[worst].tolist(), curl_of[worst].tolist(), strict=True):
         if round_ != 0.0:
@@ -72,14 +77,3 @@ def _triangles(design: Design) -> tuple[IntArray, IntArray] | None:
         found.append(np.stack([edge[j], inside.data, edge[k], np.full(len(j), i), ahead[j], ahead[k]]))
     array = np.concatenate(found, axis=1).T
     return array[:, :3] - 1, array[:, 3:]
-
-
-def _curl_share(games: FloatArray, residual: FloatArray, edges: IntArray) -> float:
-    if not len(edges):
-        return 0.0
-    triangle = np.repeat(np.arange(len(edges)), 3)
-    flow = np.tile(_SIGNS, len(edges)) / np.sqrt(games[edges.ravel()])
-    basis = sparse.csr_array((flow, (edges.ravel(), triangle)), shape=(len(games), len(edges)))
-    target = np.sqrt(games) * residual
-    weight = lsqr(basis, target, atol=1e-10, btol=1e-10)[0]
-    return float(np.sum((basis @ weight) ** 2))

@@ -136,14 +136,23 @@ class BattleLikelihood(Likelihood):
 
     def meat(self, x: FloatArray) -> FloatArray:
         """The middle of the sandwich; the battles of one judge may depend on each other."""
-        judged = self.counts.judged
+        judged, rows = self.counts.judged, len(self.counts.total)
         if judged is None:
-            return self.scatter(x)
-        by_d, by_t = self.scores(x)
-        cells = self.counts.design.matrix()[np.repeat(np.arange(len(self.counts.total)), 3)]
-        sums = sparse.csr_array(judged.multiply(by_d[None, :])) @ cells
+            (ss, st, _), (tt, _, _) = self._rows(x, _SCATTER)
+            return self._assemble(np.zeros(rows), 0.0, ss, st, float(tt))[1]
+        # Of every cell (row of the design times 3 plus outcome): d log P / d (predictor) and / d (tie parameter).
+        by_d, by_t = np.zeros((rows, 3)), np.zeros((rows, 3))
+        for outcome in range(3):
+            # One battle of this outcome in every row: the derivatives of the sum are then those of its terms.
+            one = np.zeros((rows, 3))
+            one[:, outcome] = 1.0
+            alone = replace(self, counts=self.counts.with_totals(one))
+            (by_d[:, outcome], _, _), _ = alone._rows(x, _DERIVATIVES)
+            by_t[:, outcome] = alone._rows(x, _TIE_SCORE)[0][0]
+        cells = self.counts.design.matrix()[np.repeat(np.arange(rows), 3)]
+        sums = sparse.csr_array(judged.multiply(by_d.reshape(1, -1))) @ cells
         if self.n_parameters > sums.shape[1]:
-            sums = sparse.csr_array(sparse.hstack([sums, sparse.csr_array((judged @ by_t)[:, None])]))
+            sums = sparse.csr_array(sparse.hstack([sums, sparse.csr_array((judged @ by_t.ravel())[:, None])]))
         return cross(sums)
 
     def start(self) -> FloatArray:
@@ -178,24 +187,6 @@ class BattleLikelihood(Likelihood):
         """Value, gradient and Hessian of what is minimised."""
         (g, h, mixed), (value, g_tie, h_tie) = self._rows(x, _DERIVATIVES)
         return Point(-float(value), *self._assemble(-g, -g_tie, -h, -mixed, -h_tie))
-
-    def scatter(self, x: FloatArray) -> FloatArray:
-        """Sum over battles of the outer product of their score vectors."""
-        (ss, st, _), (tt, _, _) = self._rows(x, _SCATTER)
-        return self._assemble(np.zeros(len(ss)), 0.0, ss, st, float(tt))[1]
-
-    def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of every cell (row of the design times 3 plus outcome): d log P / d (predictor) and / d (tie parameter)."""
-        rows = len(self.counts.total)
-        by_d, by_t = np.zeros((rows, 3)), np.zeros((rows, 3))
-        for outcome in range(3):
-            # One battle of this outcome in every row: the derivatives of the sum are then those of its terms.
-            one = np.zeros((rows, 3))
-            one[:, outcome] = 1.0
-            alone = replace(self, counts=self.counts.with_totals(one))
-            (by_d[:, outcome], _, _), _ = alone._rows(x, _DERIVATIVES)
-            by_t[:, outcome] = alone._rows(x, _TIE_SCORE)[0][0]
-        return by_d.ravel(), by_t.ravel()
 
     def _assemble(
         self, g: FloatArray, g_tie: float, h: FloatArray, mixed: FloatArray, h_tie: float
@@ -344,4 +335,4 @@ def get_model(name: str, draws: str | None = None) -> Model:
         raise SettingError(
             f"draws is {draws!r}, but the model {model.name!r} has one treatment of draws; leave it out."
         )
-    return Model(model.name, model.family, model.link, draws, model.elo)  # type: ignore[arg-type]
+    return replace(model, draws=draws)  # type: ignore[arg-type]

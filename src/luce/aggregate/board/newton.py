@@ -121,8 +121,7 @@ def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:
     except linalg.LinAlgError:
         values, vectors = np.linalg.eigh(matrix)
         curved = values > 1e-12 * np.max(np.abs(values))
-        found: FloatArray = (vectors[:, curved] / values[curved]) @ vectors[:, curved].T
-        return found
+        return np.asarray((vectors[:, curved] / values[curved]) @ vectors[:, curved].T)
     full = inverse_of_factor(factor)
     if null.size:
         full -= null @ (null.T @ full)
@@ -144,8 +143,7 @@ def constant_on(label: IntArray, parameters: int | None = None) -> FloatArray:
     """(parameters, labels) orthonormal: adding a constant to all items of one label; items are the first parameters."""
     null = np.zeros((len(label) if parameters is None else parameters, int(label.max()) + 1))
     null[np.arange(len(label)), label] = 1.0
-    result: FloatArray = null / np.sqrt(np.maximum(np.sum(null, axis=0), 1.0))
-    return result
+    return np.asarray(null / np.sqrt(np.maximum(np.sum(null, axis=0), 1.0)))
 
 
 def cross(sums: sparse.csr_array) -> FloatArray:

@@ -50,8 +50,7 @@ class _Top(NamedTuple):
     def covariance(self, c: int, rows: IntArray) -> FloatArray:
         """Of one category."""
         side = self.ridge * self.inverses[c][:, : len(rows)]
-        result: FloatArray = self.inverses[c] + side @ self.of_means[np.ix_(rows, rows)] @ side.T
-        return result
+        return np.asarray(self.inverses[c] + side @ self.of_means[np.ix_(rows, rows)] @ side.T)
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,8 +56,7 @@ def centre_covariance(covariance: FloatArray, weights: FloatArray, component: In
 def difference_variances(covariance: FloatArray) -> FloatArray:
     """Var(x_i - x_j) of all pairs."""
     variance = np.diagonal(covariance)
-    spread: FloatArray = np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 0.0)
-    return spread
+    return np.asarray(np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 0.0))
 
 
 class QuasiVariances(NamedTuple):
@@ -132,21 +131,8 @@ class RankSets(NamedTuple):
     """(i, j): j is better than i beyond doubt, for all pairs at once."""
     each_lower: IntArray
     each_upper: IntArray
-    critical: float = math.inf
+    critical: float
     """What the statistic of a pair that is not decided would have to exceed, for all pairs at once."""
-
-    def at(self, order: IntArray) -> RankSets:
-        """With the items in another order."""
-        lower, upper, better, least, most, critical = self
-        ends = (lower[order], upper[order], better[np.ix_(order, order)], least[order], most[order])
-        return RankSets(*ends, critical)
-
-
-def no_sets(component: IntArray) -> RankSets:
-    """Nothing is decided: every item may have any rank of its component."""
-    n = len(component)
-    first, last = np.ones(n, dtype=np.int64), np.bincount(component)[component]
-    return RankSets(first, last, np.zeros((n, n), dtype=bool), first, last)
 
 
 Rows = Callable[[NDArray[np.bool_]], FloatArray]
@@ -273,15 +259,15 @@ class Posterior:
         component: IntArray,
         level: float,
         *,
-        sets: RankSets | np.random.Generator | FloatArray,
+        sets: RankSets,
         ends: tuple[FloatArray, FloatArray] | None = None,
         unknown: NDArray[np.bool_] | IntArray | None = None,
         profile: Callable[[int, int], tuple[float, float, float] | None] | None = None,
     ) -> Posterior:
         """Items in any order, put in order of strength.
 
-        `sets` are the rank sets, or what they come from: deviations, or the source of normal ones. Intervals are normal
-        unless their `ends` are given; `unknown` items have no errors, nor intervals unless they are given.
+        Intervals are normal unless their `ends` are given; `unknown` items have no errors, nor intervals unless they
+        are given.
         """
         se = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
         lower, upper = normal_ends(strength, se, level) if ends is None else ends
@@ -289,11 +275,9 @@ class Posterior:
             se[unknown] = np.nan
             if ends is None:
                 lower[unknown] = upper[unknown] = np.nan
-        if not isinstance(sets, RankSets):
-            drawn = draw_normal(covariance, RANK_DRAWS, sets) if isinstance(sets, np.random.Generator) else sets
-            sets = rank_sets(strength, covariance, drawn, component, level)
         order = np.lexsort((np.array(names), -strength, component))
         both = np.ix_(order, order)
+        low, high, better, least, most, critical = sets
         return Posterior(
             names=tuple(names[i] for i in order),
             strength=strength[order],
@@ -304,7 +288,7 @@ class Posterior:
             lower=lower[order],
             upper=upper[order],
             rank=ranks(strength, component)[order],
-            sets=sets.at(order),
+            sets=RankSets(low[order], high[order], better[both], least[order], most[order], critical),
             order=order,
             profile=profile,
         )

@@ -120,8 +120,7 @@ def _components(n: int, tail: IntArray, head: IntArray, connection: str) -> IntA
     edges = sparse.csr_array((np.ones(len(tail)), (tail, head)), shape=(n, n))
     _, found = connected_components(edges, directed=True, connection=connection)
     _, firsts, sizes = np.unique(found, return_index=True, return_counts=True)
-    result: IntArray = np.argsort(np.lexsort((firsts, -sizes)))[found]
-    return result
+    return np.asarray(np.argsort(np.lexsort((firsts, -sizes)))[found])
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,11 +194,6 @@ class Profile:
         strong = self.separation.strong
         null = constant_on(strong, len(self.start))
         return -newton(self.problem.likelihood.within(strong), self.start, null).at.value
-
-    @cached_property
-    def drops(self) -> tuple[float, float]:
-        """D at the strength that is shown, where this outcome has probability 1/2, and at the end of an interval."""
-        return math.log(2.0) / self.factor, -math.log(0.5 - self.level / 2.0) / self.factor
 
     def ends(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, str | None]:
         """Strengths, lower and upper ends of all items, NaN where these are not separated; what could not be done.
@@ -291,7 +285,9 @@ class Profile:
         return found.at.value + self.best, found.x
 
     def _at(self, i: int, j: int, contrast: FloatArray) -> list[float]:
-        """The values of a contrast that ties two items at which D is as `drops` say.
+        """The values of a contrast that ties two items that are shown, and at the end of an interval.
+
+        At the former this outcome has probability 1/2.
 
         The maximum of log L + lambda contrast' s runs along the profile as lambda grows; its drop is nearly a power of
         lambda, so that Newton's method on logarithms needs a few steps.
@@ -300,7 +296,7 @@ class Profile:
         likelihood, null = self.problem.likelihood.within(label), constant_on(label, len(self.start))
         pull = np.pad(contrast, (0, len(self.start) - n))
         size, x, values = 1.0, self.start, []
-        for target in self.drops:
+        for target in (math.log(2.0) / self.factor, -math.log(0.5 - self.level / 2.0) / self.factor):
             most = np.inf
             for _ in range(30):
                 found = newton(Penalised(likelihood, tilt=size * contrast), x, null)

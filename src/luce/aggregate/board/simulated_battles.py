@@ -100,10 +100,8 @@ def simulate_battles(
     a = rng.integers(n, size=n_battles)
     b = (a + rng.integers(1, n, size=n_battles)) % n
     d = truth[a] - truth[b] + side
-    wins = np.exp(chosen.link.win(d, t, ties=ties).value)
-    losses = np.exp(chosen.link.win(-d, t, ties=ties).value)
-    u = rng.random(n_battles)
-    outcome = np.where(u < wins, 0, np.where(u < wins + losses, 1, 2))
+    (win, draw), u = chosen.chances(d, t, ties), rng.random(n_battles)
+    outcome = np.where(u < win, 0, np.where(u < 1.0 - draw, 1, 2))
     width = len(str(n))
     names = tuple(f"player{i + 1:0{width}d}" for i in range(n))
     table = pa.table({"a": _coded(a, names), "b": _coded(b, names), "outcome": _coded(outcome, ("a", "b", "tie"))})

@@ -173,8 +173,7 @@ def _of_prior_alone(problem: FittingProblem, prior: Prior) -> FloatArray | float
     shifts = constant_on(problem.component, len(problem.null))
     unseen = np.linalg.norm(problem.null.T @ shifts, axis=0) > 1.0 - 1e-9
     rest = problem.null - shifts[:, unseen] @ (shifts[:, unseen].T @ problem.null)
-    result: FloatArray = rest @ rest.T / prior.strength
-    return result
+    return np.asarray(rest @ rest.T / prior.strength)
 
 
 def _start(problem: FittingProblem, likelihood: Likelihood) -> FloatArray:

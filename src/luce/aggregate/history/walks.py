@@ -294,8 +294,7 @@ def _code(games: Games, link: Link) -> tuple[int, bool]:
 
 def _descend(loss: Callable[[FloatArray], float], start: FloatArray, bounds: list[tuple[float, float]]) -> FloatArray:
     options = {"eps": 1e-4, "ftol": 1e-7, "maxiter": 60}
-    found: FloatArray = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options=options).x
-    return found
+    return np.asarray(minimize(loss, start, method="L-BFGS-B", bounds=bounds, options=options).x)
 
 
 def _newton_steps(loss: Callable[[FloatArray], float], x: FloatArray) -> FloatArray | None:
@@ -467,5 +466,4 @@ class _Chain:
             ahead[i + 1] += s * ahead[i] / (s + ahead[i])
         for i, s in reversed(list(enumerate(step))):
             back[i] += s * back[i + 1] / (s + back[i + 1])
-        variance: FloatArray = 1.0 / (np.array(ahead) + np.array(back) - own)
-        return variance
+        return np.asarray(1.0 / (np.array(ahead) + np.array(back) - own))
