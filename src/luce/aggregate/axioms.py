@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from luce.aggregate.positional import PositionRule, is_positional, position_values, rule_label
-from luce.checks import is_whole
+from luce.checks import whole
 from luce.errors import SettingError
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
@@ -267,15 +267,12 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
     >>> axiom_margins("plurality", n=5).majority
     0.0
     """
-    if not is_whole(n, 2):
-        raise SettingError(f"Axioms compare items, so n must be a whole number of at least 2; got {n!r}.")
-    if k is not None and not (is_whole(k, 1) and k < n):
-        raise SettingError(f"k is {k!r}; it must be a whole number from 1 to {n - 1}, below the number of items.")
+    n, k = whole("n", n, 2), None if k is None else whole("k", k, 1, n - 1)
     if isinstance(rule, str) and not is_positional(rule):
         if k is not None:
             raise SettingError(f"The margin of the first k is known for positional rules; {rule!r} is none.")
-        return _of_other_rule(rule, int(n))
-    h = position_values(rule, int(n))
+        return _of_other_rule(rule, n)
+    h = position_values(rule, n)
     first, second = np.triu_indices(len(h), 1)
     differences = h[first] - h[second]
     largest, least = float(differences.max()), float(differences.min())
@@ -284,7 +281,7 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
     pairs = _threshold(largest, least)
     return AxiomMargins(
         rule=rule_label(rule),
-        n=int(n),
+        n=n,
         iia=pairs,
         condorcet=pairs,
         winner=winner_threshold(h),
@@ -295,7 +292,7 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
         Omega=largest,
         omega=least,
         omega1=least_first,
-        top=None if k is None else top_threshold(h, int(k)),
+        top=None if k is None else top_threshold(h, k),
         k=k,
     )
 

@@ -70,7 +70,12 @@ class Ballots:
             raise DataError(f"Ballot {row + 1} ranks no item; leave it out.")
         put = object.__setattr__
         put(self, "items", items)
-        tiers, weights = _collapse(_dense(tiers, tiers >= 0), weights)
+        tiers = _dense(tiers, tiers >= 0)
+        # Equal rows once, in order of first appearance, with the sum of their weights.
+        _, first, inverse = np.unique(tiers, axis=0, return_index=True, return_inverse=True)
+        if len(first) < len(tiers):
+            order = np.argsort(first)
+            tiers, weights = tiers[first[order]], np.bincount(inverse.ravel(), weights).astype(np.float64)[order]
         put(self, "tiers", tiers)
         put(self, "weights", weights)
         put(self, "metadata", dict(self.metadata))
@@ -315,13 +320,3 @@ def _dense(values: NDArray[Any], ranked: NDArray[np.bool_]) -> NDArray[np.int32]
     np.put_along_axis(tiers, order, steps, axis=1)
     tiers[~ranked] = -1
     return tiers
-
-
-def _collapse(tiers: NDArray[np.int32], weights: FloatArray) -> tuple[NDArray[np.int32], FloatArray]:
-    """Equal rows once, in order of first appearance, with the sum of their weights."""
-    _, first, inverse = np.unique(tiers, axis=0, return_index=True, return_inverse=True)
-    if len(first) == len(tiers):
-        return tiers, weights
-    by_appearance = np.argsort(first)
-    sums: FloatArray = np.bincount(inverse.ravel(), weights=weights).astype(np.float64)
-    return np.ascontiguousarray(tiers[first[by_appearance]]), sums[by_appearance]

@@ -25,7 +25,7 @@ from scipy.special import logsumexp
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.kemeny import kemeny_order
 from luce.aggregate.positional import before_weights
-from luce.checks import fits_in_memory
+from luce.checks import fits_in_memory, whole
 from luce.errors import DataError, SettingError
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
@@ -152,9 +152,7 @@ class Mallows:
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """(size, n): rankings as item numbers of the centre (0 is its first), best first; exact, stage by stage."""
-        if size < 1:
-            raise SettingError(f"The number of rankings is {size}; it must be at least 1.")
-        n, spreads = self.n_items, self.spreads
+        size, n, spreads = whole("size", size, 1), self.n_items, self.spreads
         _drawn_fit(size, n)
         uniform, choices = rng.random((size, n)), np.arange(n, 0, -1)
         even = spreads > 1 - 1e-9  # the geometric series is flat there, and log phi no divisor
@@ -367,8 +365,7 @@ def fit_mixture(
         raise SettingError(
             f"n_components is {n_components}; it must be between 1 and {ballots.n_ballots} different ballots."
         )
-    if starts < 1 or max_iter < 1:
-        raise SettingError("starts and max_iter must be at least 1.")
+    starts, max_iter = whole("starts", starts, 1), whole("max_iter", max_iter, 1)
     best, best_value = _start(ballots, n_components, rng), -np.inf
     for _ in range(starts):
         mixture = _start(ballots, n_components, rng)

@@ -98,7 +98,9 @@ def bump_chart(answers: Sequence[Consensus]) -> Figure:
     import matplotlib
 
     colours = matplotlib.colormaps["tab10" if len(names) <= 10 else "tab20"]
-    places = [_mean_places(answer) for answer in answers]
+    places = []
+    for ranks, tiers in ((answer.ranks, answer.tiers) for answer in answers):
+        places.append({name: ranks[name] + (len(tier) - 1) / 2 for tier in tiers for name in tier})
     drop = _spread(places)
     for k, name in enumerate(names):
         ys = [place[name] + shift[name] for place, shift in zip(places, drop, strict=True)]
@@ -113,11 +115,6 @@ def bump_chart(answers: Sequence[Consensus]) -> Figure:
     axes.spines[["top", "right", "bottom"]].set_visible(False)
     axes.tick_params(axis="x", length=0)
     return figure
-
-
-def _mean_places(answer: Consensus) -> dict[str, float]:
-    sizes = {name: len(tier) for tier in answer.tiers for name in tier}
-    return {name: rank + (sizes[name] - 1) / 2 for name, rank in answer.ranks.items()}
 
 
 def _spread(places: list[dict[str, float]]) -> list[dict[str, float]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.result import tiers_text
+from luce.checks import one_of
 from luce.data.table import Table
 from luce.data.table_file import table_kind
 from luce.data.text_files import finite_number, numbered_lines, plain_suffix, read_text, reader
@@ -50,13 +51,19 @@ def read_ballots(path: str | Path, format: str | None = None) -> Ballots:
     `format` (`soc`, `soi`, `toc`, `toi`, `lines`, `tidy`) overrides what the name says.
     """
     path = Path(path)
-    if format is not None and format not in _FORMATS:
-        raise SettingError(f"Unknown format {format!r} of ballots; it must be one of {', '.join(_FORMATS)}.")
+    if format is not None:
+        one_of("format", format, _FORMATS)
     suffix = plain_suffix(path).removeprefix(".").lower()
     if format is None:
         format = suffix if suffix in PREFLIB else None
     if suffix not in _OTHER_PREFLIB and (format == "tidy" or (format is None and _is_tidy(path))):
-        return _read_tidy(path)
+        file = Table.open(path)
+        if {"rank", "score"} <= set(file.names):
+            raise ParseError(path, "there are both a column rank and a column score; a tidy table needs one of them.")
+        wanted = [("ballot", "item", "rank"), ("ballot", "item", "score")]
+        file.need(wanted)
+        file.say_unused([*wanted[0], "score", "weight"])
+        return Ballots.from_frame(file, **{name: name for name in ("rank", "score", "weight") if name in file.names})
     lines = read_text(path).split("\n")
     if format not in PREFLIB:
         format = _preflib_kind(path, lines, suffix) or format
@@ -224,16 +231,6 @@ def _is_tidy(path: Path) -> bool:
         return True
     first = next(numbered_lines(path))[1]
     return "ballot" in first and "item" in first and {"ballot", "item"} <= set(Table.open(path).names)
-
-
-def _read_tidy(path: Path) -> Ballots:
-    file = Table.open(path)
-    if {"rank", "score"} <= set(file.names):
-        raise ParseError(path, "there are both a column rank and a column score; a tidy table needs one of them.")
-    wanted = [("ballot", "item", "rank"), ("ballot", "item", "score")]
-    file.need(wanted)
-    file.say_unused([*wanted[0], "score", "weight"])
-    return Ballots.from_frame(file, **{name: name for name in ("rank", "score", "weight") if name in file.names})
 
 
 def read_runs(paths: Iterable[str | Path]) -> dict[str, Ballots]:

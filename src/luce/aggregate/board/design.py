@@ -8,7 +8,6 @@ a million battles cost as much as their different pairs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -96,14 +95,6 @@ def _add_gram(first, second, extra, h, n, out):  # type: ignore[no-untyped-def]
                 out[n + e, n + c] += value * extra[r, e]
 
 
-class Weighted(NamedTuple):
-    """The battles behind the counts, where they have weights: row of the design times 3 plus outcome, and how many."""
-
-    cell: IntArray
-    times: FloatArray
-    weight: FloatArray
-
-
 @dataclass(frozen=True, eq=False)
 class Counts:
     """How often each row of the design was won by a, won by b, and tied."""
@@ -115,38 +106,8 @@ class Counts:
     """(rows, 3): sum of squared weights, for sandwich errors; equal to `total` without weights."""
     judged: sparse.csr_array | None = None
     """(judges, rows times 3): the weight of each cell before each judge, where battles are grouped."""
-    weighted: Weighted | None = None
-
-    def every(self, step: int) -> Counts:
-        """Every so many rows: a sample to start from where each battle has a row of its own."""
-        d, rows = self.design, np.arange(0, len(self.total), step)
-        teams = None if d.teams is None else d.teams[rows]
-        part = Design(d.n_items, d.first[rows], d.second[rows], d.extra[rows], teams)
-        return Counts(part, self.total[rows], self.squares[rows])
-
-    def with_totals(self, total: FloatArray) -> Counts:
-        """The same rows with other counts."""
-        return Counts(self.design, total, total)
-
-    def within(self, label: IntArray) -> Counts:
-        """What happened between items with one label."""
-        same = (label[self.design.first] == label[self.design.second])[:, None]
-        return Counts(self.design, self.total * same, self.squares * same)
-
-    def resampled(self, rng: np.random.Generator) -> Counts:
-        """Dirichlet weights of battles (or of whole groups), summed by cell: the Bayesian bootstrap.
-
-        Drawing battles with replacement was rejected: a sample may lose the only win of an item, and its estimate is
-        then infinite. The sum of k exponential weights is Gamma(k), so that a cell needs one draw.
-        """
-        if self.judged is not None:
-            total = shares(np.ones(self.judged.shape[0]), rng) @ self.judged
-        elif self.weighted is not None:
-            cell, times, weight = self.weighted
-            total = add_up(cell, shares(times, rng) * weight, self.total.size)
-        else:
-            total = shares(self.total.ravel(), rng)
-        return self.with_totals(total.reshape(self.total.shape))
+    weighted: tuple[IntArray, FloatArray, FloatArray] | None = None
+    """The battles behind the counts, where they have weights: row times 3 plus outcome, how many, and the weight."""
 
 
 def shares(count: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -175,7 +136,7 @@ def collapse(battles: Battles) -> Counts:
         return Counts(design, total, squares)
     count, weight = (np.ones(len(cell)) if given is None else given for given in (battles.count, battles.weight))
     if battles.group is None:
-        return Counts(design, total, squares, weighted=Weighted(cell, count, weight))
+        return Counts(design, total, squares, weighted=(cell, count, weight))
     shape = (int(battles.group.max()) + 1, cells)
     return Counts(design, total, squares, sparse.csr_array((weight * count, (battles.group, cell)), shape=shape))
 

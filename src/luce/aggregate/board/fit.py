@@ -184,9 +184,7 @@ def _board(asked: Request, problem: FittingProblem, spread: _Spread) -> Board:
     )
     order, hodge = posterior.order, None
     if isinstance(problem.likelihood, Hodge):
-        hodge, place = decompose(problem.likelihood.counts, found.x), np.argsort(posterior.order)
-        named = tuple((int(place[i]), int(place[j]), int(place[k]), curl) for i, j, k, curl in hodge.triangles)
-        hodge = replace(hodge, triangles=named)
+        hodge = decompose(problem.likelihood.counts, found.x, problem.names)
     beside, said = _beside(problem, model, spread), list[str]()
     if component.max():
         sizes = np.bincount(component)

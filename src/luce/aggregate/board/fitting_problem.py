@@ -119,14 +119,6 @@ def take(asked: Request) -> FittingProblem:
     races = find_race_columns(asked.source, asked.columns)
     if races is None:
         return battle_problem(asked, asked.battles())
-    _check_race_settings(asked)
-    results = read_races(asked.source, *races, asked.treatment.names)
-    problem = race_problem(results, asked.model)
-    return replace(problem, n_results=float(np.sum(results.times)), said=(*asked.said, *results.notes))
-
-
-def _check_race_settings(asked: Request) -> None:
-    """Races need a model of races, and none of the settings that only battles have."""
     model, columns, treatment, label = asked.model, asked.columns, asked.treatment, asked.source.label
     if model.family != "races":
         raise SettingError(
@@ -141,6 +133,9 @@ def _check_race_settings(asked: Request) -> None:
             "on both sides, battles against oneself, strong verdicts, or a, b and outcome; leave these settings out "
             "(weight takes the weight of a race)."
         )
+    results = read_races(asked.source, *races, asked.treatment.names)
+    problem = race_problem(results, asked.model)
+    return replace(problem, n_results=float(np.sum(results.times)), said=(*asked.said, *results.notes))
 
 
 def battle_problem(asked: Request, pairs: Battles) -> FittingProblem:

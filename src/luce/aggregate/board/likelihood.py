@@ -12,8 +12,9 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import brentq
 
-from luce.aggregate.board.design import Counts
-from luce.aggregate.board.newton import Point, cross
+from luce.aggregate.board.design import Counts, Design, shares
+from luce.aggregate.board.newton import Point, add_up, cross
+from luce.checks import one_of
 from luce.errors import SettingError
 from luce.numerics import links
 from luce.numerics.compiled import kernel, part
@@ -123,16 +124,37 @@ class BattleLikelihood(Likelihood):
 
     def within(self, label: IntArray) -> Self:
         """That of the rows between items with one label."""
-        return replace(self, counts=self.counts.within(label))
+        rows, of = self.counts.design, self.counts
+        same = (label[rows.first] == label[rows.second])[:, None]
+        return replace(self, counts=Counts(rows, of.total * same, of.squares * same))
 
     def resampled(self, rng: np.random.Generator) -> Self:
-        """That of a bootstrap sample."""
-        return replace(self, counts=self.counts.resampled(rng))
+        """That with Dirichlet weights of battles (or of whole groups), summed by cell: the Bayesian bootstrap.
+
+        Drawing battles with replacement was rejected: a sample may lose the only win of an item, and its estimate is
+        then infinite. The sum of k exponential weights is Gamma(k), so that a cell needs one draw.
+        """
+        of = self.counts
+        if of.judged is not None:
+            total = shares(np.ones(of.judged.shape[0]), rng) @ of.judged
+        elif of.weighted is not None:
+            cell, times, weight = of.weighted
+            total = add_up(cell, shares(times, rng) * weight, of.total.size)
+        else:
+            total = shares(of.total.ravel(), rng)
+        return self._counting(total.reshape(of.total.shape))
+
+    def _counting(self, total: FloatArray) -> Self:
+        return replace(self, counts=Counts(self.counts.design, total, total))
 
     def sample(self) -> Self | None:
-        """That of some rows, where there are very many."""
-        many = len(self.counts.total) > _MANY_ROWS
-        return replace(self, counts=self.counts.every(_SAMPLE)) if many else None
+        """That of every so many rows, where there are very many and each battle has one of its own."""
+        of, d, rows = self.counts, self.counts.design, np.arange(0, len(self.counts.total), _SAMPLE)
+        if len(of.total) <= _MANY_ROWS:
+            return None
+        teams = None if d.teams is None else d.teams[rows]
+        part = Design(d.n_items, d.first[rows], d.second[rows], d.extra[rows], teams)
+        return replace(self, counts=Counts(part, of.total[rows], of.squares[rows]))
 
     def meat(self, x: FloatArray) -> FloatArray:
         """The middle of the sandwich; the battles of one judge may depend on each other."""
@@ -146,7 +168,7 @@ class BattleLikelihood(Likelihood):
             # One battle of this outcome in every row: the derivatives of the sum are then those of its terms.
             one = np.zeros((rows, 3))
             one[:, outcome] = 1.0
-            alone = replace(self, counts=self.counts.with_totals(one))
+            alone = self._counting(one)
             (by_d[:, outcome], _, _), _ = alone._rows(x, _DERIVATIVES)
             by_t[:, outcome] = alone._rows(x, _TIE_SCORE)[0][0]
         cells = self.counts.design.matrix()[np.repeat(np.arange(rows), 3)]
@@ -329,8 +351,7 @@ def get_model(name: str, draws: str | None = None) -> Model:
     model = MODELS[canonical(name)]
     if draws is None:
         return model
-    if draws not in ("model", "half", "drop"):
-        raise SettingError(f"draws is {draws!r}; it must be 'model', 'half' or 'drop'.")
+    one_of("draws", draws, ("model", "half", "drop"))
     if model.family != "paired":
         raise SettingError(
             f"draws is {draws!r}, but the model {model.name!r} has one treatment of draws; leave it out."

@@ -10,6 +10,8 @@ from scipy import linalg, sparse
 
 from luce.types import FloatArray, IntArray
 
+_MOST_STEPS = 100
+
 
 class Point(NamedTuple):
     """Value, gradient and Hessian of the function that is minimised."""
@@ -34,7 +36,6 @@ def newton(
     null: FloatArray,
     *,
     tolerance: float = 1e-6,
-    max_iter: int = 100,
     flat: float = 1e-7,
 ) -> Solution:
     """Minimise from `start`; the function must not change along the orthonormal columns of `null`.
@@ -50,7 +51,7 @@ def newton(
     x, at, lift = start, function(start), 0.0
     diagonal = np.diagonal(at.hessian)
     floor = flat * float(np.min(diagonal[diagonal > 0.0], initial=np.inf))
-    for iteration in range(1, max_iter + 1):
+    for iteration in range(1, _MOST_STEPS + 1):
         step, lift, curvature = newton_step(at, null, lift)
         if curvature < floor:
             return Solution(x, at, iteration, False)
@@ -60,7 +61,7 @@ def newton(
         x, at, moved = _descend(function, x, at, step)
         if not moved:
             return Solution(x, at, iteration, False)
-    return Solution(x, at, max_iter, False)
+    return Solution(x, at, _MOST_STEPS, False)
 
 
 def after(at: Point, step: FloatArray) -> Point:

@@ -9,9 +9,10 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
+from luce.aggregate.board.design import shares
 from luce.aggregate.board.likelihood import Likelihood
 from luce.aggregate.board.newton import Point, add_up, cross
-from luce.aggregate.board.races import Races, split
+from luce.aggregate.board.races import Races
 from luce.numerics.compiled import kernel, part
 from luce.numerics.races import dead_heats
 from luce.numerics.segments import Tiers
@@ -152,12 +153,31 @@ class RaceLikelihood(Likelihood):
         return cross(sparse.csr_array((run.count, (run.group, np.arange(len(run.count))))) @ scores)
 
     def within(self, label: IntArray) -> Self:
-        """That of every race cut where the label of the competitors changes."""
-        return replace(self, races=split(self.races, label), layout=None)
+        """That of every race cut, in the order of its places, where the label of the competitors changes."""
+        run, order, race = self.races, self.races.tiers.order, self.races.race
+        of = label[run.item[order]]
+        starts = np.flatnonzero(np.concatenate([[True], (race[1:] != race[:-1]) | (of[1:] != of[:-1])]))
+        part = race[starts]
+        cut = replace(
+            run,
+            item=run.item[order],
+            place=run.place[order],
+            offsets=np.append(starts, len(order)).astype(np.int64),
+            count=run.count[part],
+            squares=run.squares[part],
+            group=None if run.group is None else run.group[part],
+            covariates=None if run.covariates is None else run.covariates[order],
+        )
+        return replace(self, races=cut, layout=None)
 
     def resampled(self, rng: np.random.Generator) -> Self:
-        """That of a bootstrap sample of races or of judges."""
-        return replace(self, races=self.races.resampled(rng), layout=self._laid)
+        """That with Dirichlet weights of races, or of all races of a judge."""
+        run, times = self.races, self.races.times
+        if run.group is not None:
+            count = run.count * shares(np.ones(int(run.group.max()) + 1), rng)[run.group]
+        else:
+            count = np.where(times > 0, run.count / np.maximum(times, 1e-300), 0.0) * shares(times, rng)
+        return replace(self, races=replace(run, count=count), layout=self._laid)
 
 
 @kernel

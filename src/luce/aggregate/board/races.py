@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.aggregate.board.battles import MOST_WEIGHT, USUAL, Battles, columns_of, parts_of_wins, rename
-from luce.aggregate.board.design import shares
 from luce.aggregate.board.newton import add_up
 from luce.aggregate.board.options import Columns
 from luce.aggregate.board.outcomes import B_WINS, TIE
@@ -70,13 +69,6 @@ class Races:
     def times(self) -> FloatArray:
         """How many races each stands for, whatever their weight: t w and t w^2 give t."""
         return np.where(self.squares > 0, self.count**2 / np.maximum(self.squares, 1e-300), 0.0)
-
-    def resampled(self, rng: np.random.Generator) -> Races:
-        """Dirichlet weights of races, or of all races of a judge."""
-        if self.group is not None:
-            return replace(self, count=self.count * shares(np.ones(int(self.group.max()) + 1), rng)[self.group])
-        weight = np.where(self.times > 0, self.count / np.maximum(self.times, 1e-300), 0.0)
-        return replace(self, count=weight * shares(self.times, rng))
 
 
 def find_race_columns(source: Table, given: Columns) -> tuple[Columns, tuple[str, ...]] | None:
@@ -191,24 +183,6 @@ def _check(races: Races, label: str) -> None:
         )
     if not np.any((np.diff(races.offsets) > 1) & (races.count > 0)):
         raise DataError(f"{label}: no race that counts has two competitors; at least two are needed to compare.")
-
-
-def split(races: Races, label: IntArray) -> Races:
-    """Every race cut, in the order of its places, where the label of the competitors changes."""
-    order = races.tiers.order
-    race, of = races.race, label[races.item[order]]
-    starts = np.flatnonzero(np.concatenate([[True], (race[1:] != race[:-1]) | (of[1:] != of[:-1])]))
-    part = race[starts]
-    return replace(
-        races,
-        item=races.item[order],
-        place=races.place[order],
-        offsets=np.append(starts, len(order)).astype(np.int64),
-        count=races.count[part],
-        squares=races.squares[part],
-        group=None if races.group is None else races.group[part],
-        covariates=None if races.covariates is None else races.covariates[order],
-    )
 
 
 def from_battles(battles: Battles) -> Races:

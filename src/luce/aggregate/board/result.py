@@ -314,7 +314,7 @@ class Board(Battled):
             "errors": self.errors,
             "iterations": self.iterations,
             "converged": self.converged,
-            "hodge": None if self.hodge is None else self.hodge.__dict__ | {"triangles": self.triangles},
+            "hodge": None if self.hodge is None else vars(self.hodge),
         }
 
     @property
@@ -324,9 +324,7 @@ class Board(Battled):
     @property
     def triangles(self) -> list[tuple[str, str, str, float]]:
         """The most cyclic triples of the model `hodge`: each does better than it should against the next."""
-        if self.hodge is None:
-            return []
-        return [(self.names[i], self.names[j], self.names[k], curl) for i, j, k, curl in self.hodge.triangles]
+        return [] if self.hodge is None else list(self.hodge.triangles)
 
     plot = plots.plot_board
     plot_win_matrix = plots.plot_win_matrix

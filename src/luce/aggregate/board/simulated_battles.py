@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from luce.aggregate.board.likelihood import MODELS, get_model
-from luce.checks import generator
+from luce.checks import generator, number, whole
 from luce.data.text_files import write_csv
 from luce.errors import SettingError
 from luce.result import check_ending
@@ -84,10 +84,7 @@ def simulate_battles(
         raise SettingError(f"Battles cannot be drawn from the model {model!r}; use one of {', '.join(paired)}.")
     if tie is not None and chosen.draws != "model":
         raise SettingError(f"tie is {tie}, but the model {model!r} has no draws; leave it out or use another model.")
-    if n_battles < 1:
-        raise SettingError(f"The number of battles is {n_battles}; it must be at least 1.")
-    if not (np.isfinite(side) and np.isfinite(spread) and spread >= 0):
-        raise SettingError(f"side is {side} and spread is {spread}; both must be finite, and spread at least 0.")
+    n_battles, side, spread = whole("n_battles", n_battles, 1), number("side", side, -np.inf), number("spread", spread)
     rng = generator(random_state)
     given = rng.normal(0.0, spread, int(strength)) if isinstance(strength, int | np.integer) else np.asarray(strength)
     if given.ndim != 1 or len(given) < 2 or not np.isfinite(given).all():
@@ -104,9 +101,6 @@ def simulate_battles(
     outcome = np.where(u < win, 0, np.where(u < 1.0 - draw, 1, 2))
     width = len(str(n))
     names = tuple(f"player{i + 1:0{width}d}" for i in range(n))
-    table = pa.table({"a": _coded(a, names), "b": _coded(b, names), "outcome": _coded(outcome, ("a", "b", "tie"))})
+    coded = {"a": (names, a), "b": (names, b), "outcome": (["a", "b", "tie"], outcome)}
+    table = pa.table({name: pa.array(values).take(pa.array(codes)) for name, (values, codes) in coded.items()})
     return SimulatedBattles(table, names, truth, natural if ties else chosen.link.least, side)
-
-
-def _coded(codes: NDArray[np.int64], values: tuple[str, ...]) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(values, pa.string())).cast(pa.string())

@@ -246,10 +246,7 @@ def fit_parameters(games: Games, link: Link, given: dict[str, float | None], sid
     span = max(float(games.times[-1] - games.times[0]), 1.0)
     first = {"step": np.log(1.0 / span), "start": 0.0, "t": link.unconstrained(link.start), "home": 0.0}
     fixed = {name: value for name, value in given.items() if value is not None}
-    if not side:
-        fixed["home"] = 0.0
-    if not games.modelled:
-        fixed["t"] = 0.0
+    fixed |= ({} if side else {"home": 0.0}) | ({} if games.modelled else {"t": 0.0})
     width = 0 if games.covariates is None else games.covariates.shape[1]
     names = [f"effect {k}" for k in range(width)]
     first |= dict.fromkeys(names, 0.0)
