@@ -14,10 +14,11 @@ from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 from luce.aggregate.axioms import greatest_bound
 from luce.aggregate.ballots import Ballots
-from luce.aggregate.positional import PositionRule, is_expression, named, position_values
+from luce.aggregate.positional import PositionRule, is_positional, position_values
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
 from luce.types import FloatArray, IntArray
@@ -31,24 +32,24 @@ MAX_ITEMS = 5
 @lru_cache(maxsize=8)
 def _rankings(n: int) -> IntArray:
     """(n!, n): the position of every item, for every ranking."""
+    if not 2 <= n <= MAX_ITEMS:
+        raise SettingError(f"n is {n}; these programs run over all n! rankings, for n from 2 to {MAX_ITEMS}.")
     return np.array(list(permutations(range(n))), dtype=np.int64)
 
 
 def _losses(rule: PositionRule, n: int) -> FloatArray:
     """(n!, n!): the loss of the answer (row) where the vote is the column."""
-    if not 2 <= n <= MAX_ITEMS:
-        raise SettingError(f"n is {n}; these programs run over all n! rankings, for n from 2 to {MAX_ITEMS}.")
     place = _rankings(n)
-    if isinstance(rule, str) and canonical(rule) in LINEAR_RULES:
-        if canonical(rule) == "mode":
-            return 1.0 - np.eye(len(place))
-        if canonical(rule) == "footrule":
-            result: FloatArray = np.abs(place[:, None, :] - place[None, :, :]).sum(axis=2).astype(np.float64)
-            return result
+    name = canonical(rule) if isinstance(rule, str) else ""
+    if name == "mode":
+        return 1.0 - np.eye(len(place))
+    if name == "footrule":
+        return np.asarray(cdist(place, place, "cityblock"))
+    if name == "kemeny":
         first, second = np.triu_indices(n, 1)
         signs = (place[:, first] < place[:, second]).astype(np.float64)
-        return signs @ (1.0 - signs.T) + (1.0 - signs) @ signs.T
-    if isinstance(rule, str) and not (named(rule) or is_expression(rule)):
+        return np.asarray(cdist(signs, signs, "cityblock"))
+    if not is_positional(rule):
         raise SettingError(
             f"The rule {rule!r} has no objective that is linear in the votes; use a positional rule or one of "
             f"{', '.join(sorted(LINEAR_RULES))}."
@@ -68,11 +69,13 @@ def _representatives(rankings: NDArray[np.bool_], n: int, items: int) -> Iterato
             yield int(index)
 
 
-def _extreme(losses: FloatArray, fixed: int, against: NDArray[np.bool_], share: FloatArray, gamma: float) -> float:
-    """Max t with t <= g(sigma) - g(fixed) for all sigma in `against`, over P with P(share) = gamma."""
-    rows = losses[fixed][None, :] - losses[against]
-    equal = np.column_stack([np.stack([np.ones(len(share)), share]), np.zeros(2)])
-    return greatest_bound(np.column_stack([rows, np.ones(len(rows))]), equal, [1.0, gamma])
+def _extreme(rule: PositionRule, n: int, wins: NDArray[np.bool_], share: FloatArray, gamma: float, items: int) -> float:
+    """Max t with t <= g(sigma) - g(tau) for all sigma in `wins` and a tau outside, over P with P(share) = gamma."""
+    if not 0 <= gamma <= 1:
+        raise SettingError(f"gamma is {gamma}; a share of the votes is between 0 and 1.")
+    losses, equal = _losses(rule, n), np.column_stack([np.stack([np.ones(len(share)), share]), np.zeros(2)])
+    rows = (losses[tau] - losses[wins] for tau in _representatives(~wins, n, items))
+    return max(greatest_bound(np.column_stack([row, np.ones(len(row))]), equal, [1.0, gamma]) for row in rows)
 
 
 def margin_bounds(rule: PositionRule, n: int, gamma: float) -> tuple[float, float]:
@@ -87,16 +90,11 @@ def margin_bounds(rule: PositionRule, n: int, gamma: float) -> tuple[float, floa
     >>> round(lower, 6), round(upper, 6)
     (-2.1, -0.4)
     """
-    if not 0 <= gamma <= 1:
-        raise SettingError(f"gamma is {gamma}; a share of the votes is between 0 and 1.")
-    losses = _losses(rule, n)
     place = _rankings(n)
     before = place[:, 0] < place[:, 1]
     share = before.astype(np.float64)
-    upper = [_extreme(losses, tau, before, share, gamma) for tau in _representatives(~before, n, 2)]
     # min_P max_tau [g(sigma) - g(tau)] is minus the same program with the two sides exchanged.
-    lower = [_extreme(losses, sigma, ~before, share, gamma) for sigma in _representatives(before, n, 2)]
-    return -max(lower), max(upper)
+    return -_extreme(rule, n, ~before, share, gamma, 2), _extreme(rule, n, before, share, gamma, 2)
 
 
 def majority_bound(rule: PositionRule, n: int, gamma: float) -> float:
@@ -107,12 +105,8 @@ def majority_bound(rule: PositionRule, n: int, gamma: float) -> float:
     >>> majority_bound("plurality", n=3, gamma=0.6) < 0 < majority_bound("borda", n=3, gamma=0.6)
     True
     """
-    if not 0 <= gamma <= 1:
-        raise SettingError(f"gamma is {gamma}; a share of the votes is between 0 and 1.")
-    losses = _losses(rule, n)
     first = _rankings(n)[:, 0] == 0
-    share = first.astype(np.float64)
-    return max(_extreme(losses, tau, first, share, gamma) for tau in _representatives(~first, n, 1))
+    return _extreme(rule, n, first, first.astype(np.float64), gamma, 1)
 
 
 def rearranged(ballots: Ballots, rule: PositionRule, x: str, y: str) -> Ballots:

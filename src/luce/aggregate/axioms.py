@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from luce.aggregate.positional import PositionRule, is_expression, named, position_values, rule_label
-from luce.checks import is_whole
+from luce.aggregate.positional import PositionRule, is_positional, position_values, rule_label
+from luce.checks import whole
 from luce.errors import SettingError
 from luce.registry import canonical, unknown_name
-from luce.types import FloatArray
+from luce.types import FloatArray, IntArray
 
 MAX_PLACES = 16
 """Items up to which the programs take a few seconds."""
@@ -34,14 +34,14 @@ def greatest_bound(rows: FloatArray, equal: FloatArray, right: list[float]) -> f
     return -least(aim, A_ub=rows, b_ub=np.zeros(len(rows)), A_eq=equal, b_eq=right, bounds=bounds)
 
 
-def footrule_margins(n: int) -> dict[str, float | bool | None]:
+def footrule_margins(n: int) -> AxiomMargins:
     r"""The largest shares at which an optimum of the footrule still goes against x, minus 1/2.
 
     From four items on not even all votes for x over y bind it, and from three on it is neither monotonic nor
     consistent: what fails for some items fails for more, with the others at the end of every vote.
 
     >>> found = footrule_margins(4)
-    >>> round(found["condorcet"], 3), round(found["winner"], 3), round(found["majority"], 3)
+    >>> round(found.condorcet, 3), round(found.winner, 3), round(found.majority, 3)
     (0.5, 0.25, 0.121)
     """
     if n > MAX_PLACES:
@@ -49,80 +49,55 @@ def footrule_margins(n: int) -> dict[str, float | bool | None]:
             f"n is {n}; the margins of the footrule come from programs in n^3 numbers, up to n = {MAX_PLACES}."
         )
     places = _Places(n)
-    every = np.stack([places.row(joint=places.before(y), least=-1.0) for y in range(n - 1)])
-    winner = max(places.largest(places.row(least=1.0), _optimum(n, x), every) for x in range(1, n))
-    majority = max(places.largest(places.row(x=np.eye(n)[0]), _optimum(n, x)) for x in range(1, n))
+
+    def optimum(*named: int) -> list[int]:
+        """Places of x, y and the others, who have no names."""
+        return [*named, *(place for place in range(n) if place not in named)]
+
+    every = np.stack([places.row(places.before(y), (places.t, -1.0)) for y in range(n - 1)])
+    winner = max(places.largest(places.row((places.t, 1.0)), optimum(x), every) for x in range(1, n))
+    majority = max(places.largest(places.row((0, 1.0)), optimum(x)) for x in range(1, n))
     strong = 1.0
     if n < 4:
-        pair = places.row(joint=places.before(0))
-        strong = max(places.largest(pair, _optimum(n, x, y)) for x in range(1, n) for y in range(x))
-    return {
-        "iia": strong - 0.5,
-        "condorcet": strong - 0.5,
-        "winner": winner - 0.5,
-        "majority": majority - 0.5,
-        "pareto": n < 4,
-        "monotonic": n < 3,
-        "consistent": n < 3,
-    }
-
-
-def _optimum(n: int, x: int, y: int | None = None) -> list[int]:
-    """Places of x, y and the others, who have no names."""
-    named = [x] if y is None else [x, y]
-    return [*named, *(place for place in range(n) if place not in named)]
+        pair = places.row(places.before(0))
+        strong = max(places.largest(pair, optimum(x, y)) for x in range(1, n) for y in range(x))
+    margins = (strong - 0.5, strong - 0.5, winner - 0.5, majority - 0.5)
+    return AxiomMargins("footrule", n, *margins, pareto=n < 4, monotonic=n < 3, consistent=n < 3)
 
 
 class _Places:
     """The shares of places as variables of a program: those of x, joint ones, the dual's potentials, and a share t."""
 
     def __init__(self, n: int) -> None:
-        self.n = n
-        self.apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(np.float64)
-        rows = []
+        self.n, self.x = n, np.arange(n)
+        self.joint = n + np.arange(n * (n - 1) * n).reshape(n, n - 1, n)
+        self.items, self.places = n + self.joint.size + np.arange(2 * n).reshape(2, n)
+        self.t = n + self.joint.size + 2 * n
+        rows = [self.row((self.x[i], -1.0), (self.joint[i, y], 1.0)) for i in range(n) for y in range(n - 1)]
         for i in range(n):
-            at = -np.eye(n)[i]
-            for y in range(n - 1):
-                joint = np.zeros((n, n - 1, n))
-                joint[i, y] = 1.0
-                rows.append(self.row(x=at, joint=joint))
-            for j in range(n):
-                joint = np.zeros((n, n - 1, n))
-                joint[i, :, j] = 1.0
-                rows.append(self.row(x=at * (i != j), joint=joint))  # at x's own place there is no other item
-        self.distribution = np.stack([*rows, self.row(x=np.ones(n))])
+            # At x's own place there is no other item.
+            rows += [self.row((self.x[i], -1.0 * (i != j)), (self.joint[i, :, j], 1.0)) for j in range(n)]
+        self.distribution = np.stack([*rows, self.row((self.x, 1.0))])
 
-    def row(
-        self,
-        x: FloatArray | None = None,
-        joint: FloatArray | None = None,
-        items: FloatArray | None = None,
-        places: FloatArray | None = None,
-        least: float = 0.0,
-    ) -> FloatArray:
-        """One line of a program: a number for each variable, 0 where none is given."""
-        n = self.n
-        blocks = zip((x, joint, items, places), (n, n * (n - 1) * n, n, n), strict=True)
-        return np.concatenate(
-            [*(np.zeros(size) if given is None else given.ravel() for given, size in blocks), [least]]
-        )
+    def row(self, *terms: tuple[Any, Any]) -> FloatArray:
+        """One line of a program: numbers for some variables, 0 for the others."""
+        line = np.zeros(self.t + 1)
+        for variables, numbers in terms:
+            line[variables] = numbers
+        return line
 
-    def before(self, y: int) -> FloatArray:
+    def before(self, y: int) -> tuple[IntArray, float]:
         """Picks the joint shares with x before the other item y."""
-        joint = np.zeros((self.n, self.n - 1, self.n))
-        joint[:, y] = np.triu(np.ones((self.n, self.n)), 1)
-        return joint
+        return self.joint[:, y][np.triu_indices(self.n, 1)], 1.0
 
     def largest(self, objective: FloatArray, optimum: list[int], shares: FloatArray | None = None) -> float:
         """The largest objective over all shares for which the ranking is optimal, and t at most each of `shares`."""
         n, costs = self.n, []
         for item in range(n):
+            own = self.x if item == 0 else self.joint[:, item - 1]
             for place in range(n):
-                joint = np.zeros((n, n - 1, n))
-                if item:
-                    joint[:, item - 1] = -self.apart[:, place]
-                own = None if item else -self.apart[:, place]
-                costs.append(self.row(own, joint, np.eye(n)[item], np.eye(n)[place]))
+                apart = -np.abs(np.arange(n) - place)
+                costs.append(self.row((own, apart), (self.items[item], 1.0), (self.places[place], 1.0)))
         met = np.zeros(n * n, dtype=bool)
         met[np.arange(n) * n + optimum] = True
         dual = np.stack(costs)
@@ -130,8 +105,7 @@ class _Places:
         equal = np.vstack([self.distribution, dual[met]])
         right = np.zeros(len(equal))
         right[len(self.distribution) - 1] = 1.0
-        free = len(objective) - (2 * n + 1)
-        bounds = [(0, None)] * free + [(None, None)] * (2 * n) + [(0, 1)]
+        bounds = [(0, None)] * (self.t - 2 * n) + [(None, None)] * (2 * n) + [(0, 1)]
         return -least(-objective, A_ub=lower, b_ub=np.zeros(len(lower)), A_eq=equal, b_eq=right, bounds=bounds)
 
 
@@ -184,7 +158,7 @@ def top_threshold(h: FloatArray, k: int) -> float:
     return max(outside, 0.0) / (max(outside, 0.0) - inside) - 0.5
 
 
-def closed_margins(rule: str, n: int) -> dict[str, float | bool | None]:
+def closed_margins(rule: str, n: int) -> AxiomMargins:
     r"""Margins of rules on majorities and of the runoff, for any number of items.
 
     `schulze` and `ranked_pairs` put y above x against a share $\gamma$ only where a chain of majorities of at least
@@ -215,18 +189,18 @@ def closed_margins(rule: str, n: int) -> dict[str, float | bool | None]:
     """
     if rule == "mode":
         pair, first = factorial(n) // 2, factorial(n - 1)
-        shares = {"iia": pair, "condorcet": pair, "winner": first + n - 2, "majority": first}
-        margins: dict[str, float | bool | None] = {name: 0.5 - 1 / (votes + 1) for name, votes in shares.items()}
-        return {**margins, "pareto": True, "monotonic": n == 2, "consistent": n == 2}
-    if rule == "instant_runoff":
-        runoff: dict[str, float | bool | None] = {"iia": 0.5, "condorcet": 0.5, "winner": max(0.5 - 1 / n, 0.0)}
+        pairs, winner, majority = (0.5 - 1 / (votes + 1) for votes in (pair, first + n - 2, first))
+    else:
         # Two items have a majority and nothing else.
-        own = runoff if n > 2 else {"iia": 0.0, "condorcet": 0.0, "winner": 0.0}
-        return {**own, "majority": 0.0, "pareto": n == 2, "monotonic": n == 2, "consistent": n == 2}
-    pairs = (0.5 if n > 2 else 0.0) if rule in ("copeland", "minimax") else 0.5 - 1 / n
-    majorities: dict[str, float | bool | None] = {"iia": pairs, "condorcet": pairs, "winner": 0.0, "majority": 0.0}
-    monotonic = n <= MAX_MONOTONIC.get(rule, n)
-    return {**majorities, "pareto": rule != "minimax" or n == 2, "monotonic": monotonic, "consistent": n == 2}
+        never = 0.5 if n > 2 else 0.0
+        pairs = never if rule in ("copeland", "minimax", "instant_runoff") else 0.5 - 1 / n
+        winner, majority = 0.5 - 1 / n if rule == "instant_runoff" else 0.0, 0.0
+    return AxiomMargins(
+        *(rule, n, pairs, pairs, winner, majority),
+        pareto=n == 2 or rule not in ("minimax", "instant_runoff"),
+        monotonic=n == 2 or (rule not in ("mode", "instant_runoff") and n <= MAX_MONOTONIC.get(rule, n)),
+        consistent=n == 2,
+    )
 
 
 @dataclass(frozen=True)
@@ -293,16 +267,12 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
     >>> axiom_margins("plurality", n=5).majority
     0.0
     """
-    if not is_whole(n, 2):
-        raise SettingError(f"Axioms compare items, so n must be a whole number of at least 2; got {n!r}.")
-    if k is not None and not (is_whole(k, 1) and k < n):
-        raise SettingError(f"k is {k!r}; it must be a whole number from 1 to {n - 1}, below the number of items.")
-    if isinstance(rule, str) and not named(rule) and not is_expression(rule):
+    n, k = whole("n", n, 2), None if k is None else whole("k", k, 1, n - 1)
+    if isinstance(rule, str) and not is_positional(rule):
         if k is not None:
             raise SettingError(f"The margin of the first k is known for positional rules; {rule!r} is none.")
-        return _other_rule(rule, int(n))
-
-    h = position_values(rule, int(n))
+        return _of_other_rule(rule, n)
+    h = position_values(rule, n)
     first, second = np.triu_indices(len(h), 1)
     differences = h[first] - h[second]
     largest, least = float(differences.max()), float(differences.min())
@@ -311,7 +281,7 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
     pairs = _threshold(largest, least)
     return AxiomMargins(
         rule=rule_label(rule),
-        n=int(n),
+        n=n,
         iia=pairs,
         condorcet=pairs,
         winner=winner_threshold(h),
@@ -322,7 +292,7 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
         Omega=largest,
         omega=least,
         omega1=least_first,
-        top=None if k is None else top_threshold(h, int(k)),
+        top=None if k is None else top_threshold(h, k),
         k=k,
     )
 
@@ -334,16 +304,16 @@ def _threshold(high: float, low: float) -> float:
     return 0.5 * (high - low) / (high + low)
 
 
-def _other_rule(rule: str, n: int) -> AxiomMargins:
+def _of_other_rule(rule: str, n: int) -> AxiomMargins:
     from luce.aggregate.rules import RULES, rule_names
 
     name = canonical(rule)
     if name in ("hodge", "hodgerank"):
         return replace(axiom_margins("borda", n), rule="hodge")
     if name in CLOSED_RULES:
-        return AxiomMargins(rule=name, n=n, **closed_margins(name, n))  # type: ignore[arg-type]
+        return closed_margins(name, n)
     if name == "footrule":
-        return AxiomMargins(rule=name, n=n, **footrule_margins(n))  # type: ignore[arg-type]
+        return footrule_margins(n)
     if rule in RULES:
         known = ", ".join(sorted({"footrule", "hodge", *CLOSED_RULES}))
         raise SettingError(

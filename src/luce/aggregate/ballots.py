@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from luce.checks import one_of
 from luce.data.names import plain
 from luce.data.outline import check_memory
 from luce.data.table import Table
@@ -69,7 +70,12 @@ class Ballots:
             raise DataError(f"Ballot {row + 1} ranks no item; leave it out.")
         put = object.__setattr__
         put(self, "items", items)
-        tiers, weights = _collapse(_dense(tiers, tiers >= 0), weights)
+        tiers = _dense(tiers, tiers >= 0)
+        # Equal rows once, in order of first appearance, with the sum of their weights.
+        _, first, inverse = np.unique(tiers, axis=0, return_index=True, return_inverse=True)
+        if len(first) < len(tiers):
+            order = np.argsort(first)
+            tiers, weights = tiers[first[order]], np.bincount(inverse.ravel(), weights).astype(np.float64)[order]
         put(self, "tiers", tiers)
         put(self, "weights", weights)
         put(self, "metadata", dict(self.metadata))
@@ -117,7 +123,18 @@ class Ballots:
     ) -> Ballots:
         """Ballots from a (ballots, items) matrix of ranks, small is best, equal is tied, NaN is not ranked."""
         matrix = _matrix("Ranks", ranks)
-        _check_ranks(matrix)
+        if np.any(matrix < 0):
+            row, column = np.argwhere(matrix < 0)[0]
+            raise DataError(
+                f"Ballot {row + 1} has the rank {matrix[row, column]:g}; a rank is 1 or more, NaN is not ranked."
+            )
+        # Ranks count from 1, or from 0 where every ballot has a 0; tables write 0 for what is not ranked, too.
+        first = np.any(matrix == 0, axis=1)
+        if first.any() and not first.all():
+            raise DataError(
+                f"Ballot {int(np.argmax(first)) + 1} has the rank 0 and others have none: is 0 the first place or no "
+                "place? Count from 1, and leave out what is not ranked (NaN)."
+            )
         return cls._of_values(matrix, items, weights)
 
     @classmethod
@@ -219,7 +236,7 @@ class Ballots:
 
     def filled(self, unranked: str = "last") -> NDArray[np.int32]:
         """The tiers with what is open made explicit: a last tier (`last`), -1 (`ignore`), or refused (`error`)."""
-        check_unranked(unranked)
+        one_of("unranked", unranked, UNRANKED)
         open_ = self.tiers < 0
         if unranked == "error" and open_.any():
             row, column = np.argwhere(open_)[0]
@@ -266,13 +283,6 @@ class Ballots:
         return Ballots(tuple(self.items[i] for i in columns), tiers[rows], self.weights[rows], self.metadata)
 
 
-def check_unranked(unranked: str) -> str:
-    """One of `last`, `ignore` and `error`."""
-    if unranked not in UNRANKED:
-        raise SettingError(f"unranked is {unranked!r}; it must be one of {', '.join(UNRANKED)}.")
-    return unranked
-
-
 def _names(entry: Any, ballot: int) -> list[str]:
     """The items of one place; sets are sorted, so that the columns do not depend on their hash order."""
     tier = list(entry) if isinstance(entry, set | frozenset | list | tuple) else [entry]
@@ -297,22 +307,6 @@ def _matrix(what: str, values: ArrayLike) -> FloatArray:
     return matrix
 
 
-def _check_ranks(ranks: FloatArray) -> None:
-    """Ranks count from 1, or from 0 where every ballot has a 0; tables write 0 and -1 for what is not ranked, too."""
-    if np.any(ranks < 0):
-        row, column = np.argwhere(ranks < 0)[0]
-        raise DataError(
-            f"Ballot {row + 1} has the rank {ranks[row, column]:g}; a rank is 1 or more, NaN is not ranked."
-        )
-    first = np.any(ranks == 0, axis=1)
-    if first.any() and not first.all():
-        row = int(np.argmax(first))
-        raise DataError(
-            f"Ballot {row + 1} has the rank 0 and others have none: is 0 the first place or no place? Count from 1, "
-            "and leave out what is not ranked (NaN)."
-        )
-
-
 def _dense(values: NDArray[Any], ranked: NDArray[np.bool_]) -> NDArray[np.int32]:
     """Row by row the tier of every value, 0 for the smallest, without gaps; -1 where `ranked` is False."""
     if not values.size:
@@ -326,13 +320,3 @@ def _dense(values: NDArray[Any], ranked: NDArray[np.bool_]) -> NDArray[np.int32]
     np.put_along_axis(tiers, order, steps, axis=1)
     tiers[~ranked] = -1
     return tiers
-
-
-def _collapse(tiers: NDArray[np.int32], weights: FloatArray) -> tuple[NDArray[np.int32], FloatArray]:
-    """Equal rows once, in order of first appearance, with the sum of their weights."""
-    _, first, inverse = np.unique(tiers, axis=0, return_index=True, return_inverse=True)
-    if len(first) == len(tiers):
-        return tiers, weights
-    by_appearance = np.argsort(first)
-    sums: FloatArray = np.bincount(inverse.ravel(), weights=weights).astype(np.float64)
-    return np.ascontiguousarray(tiers[first[by_appearance]]), sums[by_appearance]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.ballots import Ballots, check_unranked
+from luce.aggregate.ballots import Ballots
 from luce.errors import SettingError
 from luce.numerics.threads import one_blas_thread
 from luce.types import FloatArray
@@ -57,7 +57,6 @@ def kendall_matrix(
     """
     if not 0 <= penalty <= 1:
         raise SettingError(f"The penalty of a pair tied in one ranking is {penalty}; it must be between 0 and 1.")
-    check_unranked(unranked)
     left = ballots.filled(unranked)
     right = left if others is None else _same_items(ballots, others).filled(unranked)
     result = np.zeros((len(left), len(right)))
@@ -66,31 +65,18 @@ def kendall_matrix(
     step = max(1, _BLOCK // max(len(left), len(right)))
     for start in range(0, len(first), step):
         pairs = first[start : start + step], second[start : start + step]
-        a = _Signs(left, *pairs)
-        b = a if others is None else _Signs(right, *pairs)
+        a = _signs(left, *pairs)
+        b = a if others is None else _signs(right, *pairs)
         # A few rows at a time, so that the sums stay in cache; such products are too small for several BLAS threads.
         with one_blas_thread():
             for row in range(0, len(left), _ROWS):
                 rows = slice(row, row + _ROWS)
-                result[rows] += _block(a, b, rows, penalty, strict)
+                if strict:
+                    result[rows] += 0.5 * (len(pairs[0]) - a[0][rows] @ b[0].T)
+                    continue
+                agreement, ordered, tied, ranked = (one[rows] @ other.T for one, other in zip(a, b, strict=True))
+                result[rows] += 0.5 * (ordered - agreement) + penalty * (ranked - ordered - tied)
     return result
-
-
-def _block(a: _Signs, b: _Signs, rows: slice, penalty: float, strict: bool) -> NDArray[np.float32]:
-    agreement: NDArray[np.float32] = a.sign[rows] @ b.sign.T
-    if strict:
-        agreement *= np.float32(-0.5)
-        agreement += np.float32(0.5 * a.sign.shape[1])
-        return agreement
-    ordered: NDArray[np.float32] = a.ordered[rows] @ b.ordered.T
-    tied_in_one = a.ranked[rows] @ b.ranked.T
-    tied_in_one -= ordered
-    tied_in_one -= a.tied[rows] @ b.tied.T
-    ordered -= agreement
-    ordered *= np.float32(0.5)
-    tied_in_one *= np.float32(penalty)
-    ordered += tied_in_one
-    return ordered
 
 
 def footrule_matrix(ballots: Ballots, others: Ballots | None = None, *, unranked: str = "last") -> FloatArray:
@@ -121,13 +107,9 @@ def _is_strict(tiers: NDArray[np.int32]) -> bool:
     return bool((tiers.max(axis=1) == tiers.shape[1] - 1).all() and (tiers >= 0).all())
 
 
-class _Signs:
+def _signs(tiers: NDArray[np.int32], first: NDArray[np.int64], second: NDArray[np.int64]) -> list[NDArray[np.float32]]:
     """Sign, order, tie and presence of a block of item pairs, float32 so that sums of up to 2^24 are exact."""
-
-    def __init__(self, tiers: NDArray[np.int32], first: NDArray[np.int64], second: NDArray[np.int64]) -> None:
-        a, b = tiers[:, first], tiers[:, second]
-        ranked = (a >= 0) & (b >= 0)
-        self.sign = (np.sign(b - a) * ranked).astype(np.float32)
-        self.ordered = np.abs(self.sign)
-        self.tied = (ranked & (a == b)).astype(np.float32)
-        self.ranked = ranked.astype(np.float32)
+    a, b = tiers[:, first], tiers[:, second]
+    ranked = (a >= 0) & (b >= 0)
+    sign = np.sign(b - a) * ranked
+    return [found.astype(np.float32) for found in (sign, np.abs(sign), ranked & (a == b), ranked)]

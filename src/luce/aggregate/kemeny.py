@@ -126,8 +126,7 @@ def certain_pairs(ahead: IntArray) -> NDArray[np.bool_]:
     """[x, y] where y never comes before x, from bits of who comes before whom in some optimal order."""
     n = len(ahead) - 1
     some = (ahead[:n, None] >> np.arange(n)[None, :]) & 1
-    certain: NDArray[np.bool_] = (some == 1) & (some.T == 0)
-    return certain
+    return np.asarray((some == 1) & (some.T == 0))
 
 
 def first_items(ahead: IntArray) -> IntArray:
@@ -139,8 +138,7 @@ def by_cuts(order: IntArray, cuts: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """[x, y] where a cut of the order lies between x and y."""
     tier = np.empty(len(order), dtype=np.int64)
     tier[order] = np.concatenate([[0], np.cumsum(cuts)])
-    certain: NDArray[np.bool_] = tier[:, None] < tier[None, :]
-    return certain
+    return np.asarray(tier[:, None] < tier[None, :])
 
 
 def _search(cost: FloatArray, margin: FloatArray) -> IntArray:
@@ -152,8 +150,7 @@ def _search(cost: FloatArray, margin: FloatArray) -> IntArray:
     slack = 1e-12 * max(1.0, float(np.abs(margin).sum()))
     starts = [-margin.sum(axis=1), -np.sign(margin).sum(axis=1)]
     found = [insertion_search(cost, np.argsort(s, kind="stable").astype(np.int64), kicks, slack) for s in starts]
-    order: NDArray[np.int64] = min(found, key=lambda pair: pair[0])[1]
-    return order
+    return np.asarray(min(found, key=lambda pair: pair[0])[1])
 
 
 def _step(margin: FloatArray) -> float:

@@ -24,7 +24,8 @@ from scipy.special import logsumexp
 
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.kemeny import kemeny_order
-from luce.checks import fits_in_memory
+from luce.aggregate.positional import before_weights
+from luce.checks import fits_in_memory, whole
 from luce.errors import DataError, SettingError
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
@@ -89,8 +90,7 @@ def log_normaliser(phi: ArrayLike, n: int) -> FloatArray:
     spread = np.broadcast_to(np.asarray(phi, dtype=np.float64), n)
     powers = spread[:, None] ** np.arange(n)
     inside = np.arange(n)[None, :] < n - np.arange(n)[:, None]
-    result: FloatArray = np.log(np.where(inside, powers, 0.0).sum(axis=1))
-    return result
+    return np.asarray(np.log(np.where(inside, powers, 0.0).sum(axis=1)))
 
 
 def _check_stages(ballots: Ballots, generalised: bool) -> None:
@@ -144,8 +144,7 @@ class Mallows:
         """
         _check_stages(ballots, not isinstance(self.phi, float))
         counts, divided = _stages(ballots.tiers[:, np.argsort(_ranks(self.centre, ballots.items))])
-        result: FloatArray = counts @ np.log(self.spreads) - divided @ log_normaliser(self.spreads, self.n_items)
-        return result
+        return np.asarray(counts @ np.log(self.spreads) - divided @ log_normaliser(self.spreads, self.n_items))
 
     def log_likelihood(self, ballots: Ballots) -> float:
         """Weighted sum of the log-probabilities."""
@@ -153,11 +152,16 @@ class Mallows:
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """(size, n): rankings as item numbers of the centre (0 is its first), best first; exact, stage by stage."""
-        if size < 1:
-            raise SettingError(f"The number of rankings is {size}; it must be at least 1.")
-        _drawn_fit(size, self.n_items)
-        orders: NDArray[np.int32] = orders_from_stages(_sample_stages(self.spreads, size, rng))
-        return orders
+        size, n, spreads = whole("size", size, 1), self.n_items, self.spreads
+        _drawn_fit(size, n)
+        uniform, choices = rng.random((size, n)), np.arange(n, 0, -1)
+        even = spreads > 1 - 1e-9  # the geometric series is flat there, and log phi no divisor
+        base = np.log(np.where(even, 0.5, spreads))
+        # V_j by inverting the distribution function of a truncated geometric variable.
+        geometric = np.log1p(uniform * np.expm1(choices * base)) / base
+        stages = np.where(even, uniform * choices, geometric).astype(np.int32)
+        # Rounding must not reach the end.
+        return np.asarray(orders_from_stages(np.minimum(stages, choices - 1).astype(np.int32)))
 
     def ballots(self, size: int, rng: np.random.Generator, items: Sequence[str] | None = None) -> Ballots:
         """`size` sampled rankings as ballots; `items` fixes the order of their columns."""
@@ -205,18 +209,6 @@ def _drawn_fit(size: int, n: int) -> None:
     fits_in_memory(40.0 * size * n, f"A draw of {size:,} rankings of {n:,} items", "draw fewer rankings at a time")
 
 
-def _sample_stages(spreads: FloatArray, size: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """(size, n): V_j by inverting the distribution function of a truncated geometric variable."""
-    n = len(spreads)
-    uniform = rng.random((size, n))
-    choices = np.arange(n, 0, -1)
-    even = spreads > 1 - 1e-9  # the geometric series is flat there, and log phi no divisor
-    base = np.log(np.where(even, 0.5, spreads))
-    geometric = np.log1p(uniform * np.expm1(choices * base)) / base
-    stages = np.where(even, uniform * choices, geometric).astype(np.int32)
-    return np.minimum(stages, choices - 1).astype(np.int32)  # rounding must not reach the end
-
-
 def fit_mallows(ballots: Ballots, *, generalised: bool = False, **options: Any) -> Mallows:
     """Maximum likelihood: the centre is Kemeny's ranking (exact; options as for that rule), phi solves one equation.
 
@@ -227,8 +219,6 @@ def fit_mallows(ballots: Ballots, *, generalised: bool = False, **options: Any) 
     fits_in_memory(48.0 * n**2, f"A Mallows model of {n:,} items", "take fewer items")
     if n < 2:
         raise DataError("A Mallows model needs at least two items.")
-    from luce.aggregate.positional import before_weights
-
     _check_stages(ballots, generalised)
     centre = kemeny_order(before_weights(ballots), **options).order
     phi: float | FloatArray
@@ -322,8 +312,7 @@ class MallowsMixture:
     def responsibilities(self, ballots: Ballots) -> FloatArray:
         """(ballots, components): the probability that a ballot comes from a component."""
         joint = self._joint(ballots)
-        result: FloatArray = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
-        return result
+        return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
     def sample(self, size: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Rankings (item numbers of the sorted names, best first) and the component of each."""
@@ -376,8 +365,7 @@ def fit_mixture(
         raise SettingError(
             f"n_components is {n_components}; it must be between 1 and {ballots.n_ballots} different ballots."
         )
-    if starts < 1 or max_iter < 1:
-        raise SettingError("starts and max_iter must be at least 1.")
+    starts, max_iter = whole("starts", starts, 1), whole("max_iter", max_iter, 1)
     best, best_value = _start(ballots, n_components, rng), -np.inf
     for _ in range(starts):
         mixture = _start(ballots, n_components, rng)

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.result import Consensus, by_scores
-from luce.checks import fits_in_memory
+from luce.checks import fits_in_memory, whole
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
 from luce.types import FloatArray, IntArray
@@ -40,8 +40,7 @@ def before_weights(ballots: Ballots, unranked: str = "last") -> FloatArray:
 def compared(ballots: Ballots, unranked: str = "last") -> FloatArray:
     """(items, items): the weight of the ballots that rank both x and y."""
     ranked = ballots.filled(unranked) >= 0
-    both: FloatArray = (ranked * ballots.weights[:, None]).T @ ranked
-    return both
+    return np.asarray((ranked * ballots.weights[:, None]).T @ ranked)
 
 
 def support(ballots: Ballots, unranked: str = "last") -> FloatArray:
@@ -52,11 +51,10 @@ def support(ballots: Ballots, unranked: str = "last") -> FloatArray:
     return np.where(both > 0, share, 0.5)
 
 
-def margins(weights: FloatArray, tolerance: float | None = None) -> FloatArray:
+def margins(weights: FloatArray) -> FloatArray:
     """W - W', with differences that are only rounding set to 0."""
     margin = weights - weights.T
-    slack = 1e-10 * float(weights.max(initial=0.0)) if tolerance is None else tolerance
-    margin[np.abs(margin) <= slack] = 0.0
+    margin[np.abs(margin) <= 1e-10 * float(weights.max(initial=0.0))] = 0.0
     return margin
 
 
@@ -150,8 +148,10 @@ def rule_label(rule: PositionRule) -> str:
     return getattr(rule, "__name__", "positional") if callable(rule) else "positional"
 
 
-def is_expression(rule: str) -> bool:
-    """True for an expression in `i` (and `n`), not for a name."""
+def is_positional(rule: PositionRule) -> bool:
+    """True for a positional rule in any form, also an expression in `i` (and `n`); not for the names of others."""
+    if not isinstance(rule, str) or named(rule):
+        return True
     try:
         tree = ast.parse(rule, mode="eval")
     except SyntaxError:
@@ -214,9 +214,8 @@ def positional_scores(ballots: Ballots, rule: PositionRule, unranked: str = "las
 def minimax(ballots: Ballots, unranked: str) -> Consensus:
     """Sort by the worst majority against an item, by margins (Simpson and Kramer): the smaller, the better."""
     margin = margins(before_weights(ballots, unranked))
-    against = np.where(np.eye(len(margin), dtype=bool), -np.inf, -margin)
-    scores = -against.max(axis=1, initial=-np.inf) if len(margin) > 1 else np.zeros(1)
-    return by_scores("minimax", ballots.items, scores)
+    np.fill_diagonal(margin, np.inf)
+    return by_scores("minimax", ballots.items, margin.min(axis=1) if len(margin) > 1 else np.zeros(1))
 
 
 def approval(ballots: Ballots, unranked: str) -> Consensus:
@@ -264,8 +263,7 @@ def stv(ballots: Ballots, unranked: str, *, seats: int = 1) -> Consensus:
     tied on a ballot are split evenly. Items with equally few votes are struck out together unless too few would be
     left, and are then tied. Elected items come first, in the order of their election; the others by how late they left.
     """
-    if not (isinstance(seats, int | np.integer) and 1 <= seats < max(ballots.n_items, 2)):
-        raise SettingError(f"seats is {seats!r}; it must be a whole number from 1 to one less than the items.")
+    seats = whole("seats", seats, 1, max(ballots.n_items - 1, 1))
     value = ballots.weights.astype(np.float64).copy()
     tiers = ballots.filled(unranked)
     quota = float(np.floor(value.sum() / (seats + 1)) + 1)
@@ -313,5 +311,4 @@ def first_shares(tiers: NDArray[np.int32], left: NDArray[np.bool_]) -> FloatArra
     standing = np.where(left & (tiers >= 0), tiers, far)
     best = standing.min(axis=1)
     first = (standing == best[:, None]) & (best < far)[:, None]
-    result: FloatArray = first / np.maximum(first.sum(axis=1), 1)[:, None]
-    return result
+    return np.asarray(first / np.maximum(first.sum(axis=1), 1)[:, None])

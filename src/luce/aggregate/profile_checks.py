@@ -13,9 +13,8 @@ from luce.aggregate.ballots import Ballots
 from luce.aggregate.positional import (
     PositionRule,
     before_weights,
-    is_expression,
+    is_positional,
     margins,
-    named,
     ordered_components,
     positional_scores,
     shortest_cycle,
@@ -100,12 +99,12 @@ def check_profile(
     answer = solve(ballots)
     shares = support(ballots, unranked)
     margin = margins(before_weights(ballots, unranked))
-    firsts = positional_scores(ballots, "plurality", "last")
+    firsts, wins = positional_scores(ballots, "plurality", "last"), (margin > 0).sum(axis=1).tolist()
     report = ProfileReport(
         items=ballots.items,
         support=shares,
         first_places=dict(zip(ballots.items, firsts.tolist(), strict=True)),
-        condorcet_winner=_condorcet_winner(ballots, margin),
+        condorcet_winner=next((x for x, n in zip(ballots.items, wins, strict=True) if 0 < n == len(wins) - 1), None),
         majority_winner=next((x for x, p in zip(ballots.items, firsts, strict=True) if p > 0.5 + 1e-12), None),
         cycles=[
             [ballots.items[i] for i in shortest_cycle(margin > 0, part)]
@@ -116,11 +115,12 @@ def check_profile(
         violations=[],
         kept={},
     )
-    positional = not isinstance(rule, str) or bool(named(rule)) or is_expression(rule)
-    found = dict(_decided(report, _unanimous(ballots, unranked)))
+    # Every ballot puts x strictly before y, whatever it weighs.
+    each = ballots.take(slice(None), np.ones(ballots.n_ballots))
+    found = dict(_decided(report, before_weights(each, unranked) == each.n_ballots))
     found["independence"] = _independence(report, ballots, solve, trials)
     found["consistency"] = "every positional rule has it"
-    if not positional:
+    if not is_positional(rule):
         found["consistency"] = _consistency(ballots, solve, answer, trials, rng)
     found["monotonicity"] = _monotonicity(ballots, solve, answer, trials)
     for axiom, finding in found.items():
@@ -129,22 +129,6 @@ def check_profile(
         else:
             report.violations.append(Violation(axiom, *finding))
     return report
-
-
-def _condorcet_winner(ballots: Ballots, margin: FloatArray) -> str | None:
-    wins = (margin > 0).sum(axis=1)
-    best = int(np.argmax(wins))
-    return ballots.items[best] if wins[best] == ballots.n_items - 1 and ballots.n_items > 1 else None
-
-
-def _unanimous(ballots: Ballots, unranked: str) -> Any:
-    """all[x, y]: every ballot puts x strictly before y (and so some ballot does)."""
-    tiers = ballots.filled(unranked)
-    n = ballots.n_items
-    result = np.zeros((n, n), dtype=bool)
-    for x in range(n):
-        result[x] = ((tiers[:, x, None] >= 0) & (tiers >= 0) & (tiers[:, x, None] < tiers)).all(axis=0)
-    return result
 
 
 _Solve: TypeAlias = Callable[[Ballots], Consensus]
@@ -163,15 +147,12 @@ def _decided(report: ProfileReport, unanimous: Any) -> Iterator[tuple[str, _Find
         elif answer.winners == [winner]:
             yield axiom, f"{winner} wins"
         else:
-            share = report.first_places[winner] if axiom == "majority" else _least_share(report, winner)
-            kind = "of the first places" if axiom == "majority" else "or more against each other item"
+            share, kind = report.first_places[winner], "of the first places"
+            if axiom == "condorcet":
+                x = report.items.index(winner)
+                share, kind = float(np.delete(shares[x], x).min()), "or more against each other item"
             yield axiom, (share - 0.5, f"{winner} has {share:.1%} {kind}, yet {' = '.join(answer.winners)} wins")
     yield "strong_condorcet", _overruled(report, (shares > 0.5 + 1e-12) & ~above) or "every majority is respected"
-
-
-def _least_share(report: ProfileReport, winner: str) -> float:
-    x = report.items.index(winner)
-    return float(np.delete(report.support[x], x).min())
 
 
 def _overruled(report: ProfileReport, pairs: Any) -> tuple[float, str, int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.result import tiers_text
+from luce.checks import one_of
 from luce.data.table import Table
 from luce.data.table_file import table_kind
 from luce.data.text_files import finite_number, numbered_lines, plain_suffix, read_text, reader
@@ -50,13 +51,19 @@ def read_ballots(path: str | Path, format: str | None = None) -> Ballots:
     `format` (`soc`, `soi`, `toc`, `toi`, `lines`, `tidy`) overrides what the name says.
     """
     path = Path(path)
-    if format is not None and format not in _FORMATS:
-        raise SettingError(f"Unknown format {format!r} of ballots; it must be one of {', '.join(_FORMATS)}.")
+    if format is not None:
+        one_of("format", format, _FORMATS)
     suffix = plain_suffix(path).removeprefix(".").lower()
     if format is None:
         format = suffix if suffix in PREFLIB else None
     if suffix not in _OTHER_PREFLIB and (format == "tidy" or (format is None and _is_tidy(path))):
-        return _read_tidy(path)
+        file = Table.open(path)
+        if {"rank", "score"} <= set(file.names):
+            raise ParseError(path, "there are both a column rank and a column score; a tidy table needs one of them.")
+        wanted = [("ballot", "item", "rank"), ("ballot", "item", "score")]
+        file.need(wanted)
+        file.say_unused([*wanted[0], "score", "weight"])
+        return Ballots.from_frame(file, **{name: name for name in ("rank", "score", "weight") if name in file.names})
     lines = read_text(path).split("\n")
     if format not in PREFLIB:
         format = _preflib_kind(path, lines, suffix) or format
@@ -70,42 +77,27 @@ def _count(path: Path, number: int, text: str) -> float:
     return value
 
 
-class _Rows:
-    """Collects ballots as rows of item numbers and tiers, checking each where its line is still known."""
+_Row = tuple[int, float, list[list[int]]]
+"""A line of a file: its number, its count, and the tiers of its ballot as numbers of items."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.rows: list[tuple[list[int], list[int]]] = []
-        self.weights: list[float] = []
 
-    def add(self, number: int, weight: float, tiers: Iterable[Sequence[int]], names: Iterable[str]) -> None:
-        columns: list[int] = []
-        places: list[int] = []
-        for place, tier in enumerate(tiers):
-            columns.extend(tier)
-            places.extend([place] * len(tier))
+def _ballots(path: Path, rows: list[_Row], names: list[str], metadata: dict[str, str]) -> Ballots:
+    if not rows:
+        raise ParseError(path, "the file has no ballots; at least one is needed.")
+    places = np.full((len(rows), len(names)), -1, dtype=np.int32)
+    for i, (number, _, tiers) in enumerate(rows):
+        columns = [item for tier in tiers for item in tier]
         if len(set(columns)) < len(columns):
-            twice = next(c for i, c in enumerate(columns) if c in columns[:i])
-            raise ParseError(
-                self.path, f"the ballot ranks {list(names)[twice]!r} twice; an item has one place.", number
-            )
-        self.rows.append((columns, places))
-        self.weights.append(weight)
-
-    def ballots(self, names: Sequence[str], metadata: dict[str, str]) -> Ballots:
-        if not self.rows:
-            raise ParseError(self.path, "the file has no ballots; at least one is needed.")
-        tiers = np.full((len(self.rows), len(names)), -1, dtype=np.int32)
-        for i, (columns, places) in enumerate(self.rows):
-            tiers[i, columns] = places
-        return Ballots(tuple(names), tiers, np.array(self.weights), metadata)
+            twice = next(c for k, c in enumerate(columns) if c in columns[:k])
+            raise ParseError(path, f"the ballot ranks {names[twice]!r} twice; an item has one place.", number)
+        places[i, columns] = [place for place, tier in enumerate(tiers) for _ in tier]
+    return Ballots(tuple(names), places, np.array([weight for _, weight, _ in rows]), metadata)
 
 
 def _read_preflib(path: Path, lines: list[str], kind: str) -> Ballots:
     metadata, names, start = _preflib_header(path, lines)
     numbers = {key: i for i, key in enumerate(names)}
-    labels = list(names.values())
-    rows = _Rows(path)
+    rows: list[_Row] = []
     for number, line in enumerate(lines[start:], start + 1):
         if not line.strip():
             continue
@@ -113,19 +105,19 @@ def _read_preflib(path: Path, lines: list[str], kind: str) -> Ballots:
         if not colon:
             raise ParseError(path, f"expected 'count: order'; got {line.strip()!r}.", number)
         tiers = list(_preflib_tiers(path, number, body, numbers))
-        rows.add(number, _count(path, number, head.strip()), tiers, labels)
+        rows.append((number, _count(path, number, head.strip()), tiers))
         if kind in ("soc", "soi") and any(len(tier) > 1 for tier in tiers):
             raise ParseError(path, f"a .{kind} file holds strict orders, and this ballot has a tie.", number)
         if kind in ("soc", "toc") and sum(map(len, tiers)) != len(numbers):
             raise ParseError(path, f"a .{kind} file holds complete orders, and this ballot leaves items open.", number)
-    held = {"VOTERS": sum(rows.weights), "ALTERNATIVES": len(names), "UNIQUE ORDERS": len(rows.rows)}
+    held = {"VOTERS": sum(row[1] for row in rows), "ALTERNATIVES": len(names), "UNIQUE ORDERS": len(rows)}
     for what, found in held.items():
         promised = metadata.get(f"NUMBER {what}", "")
-        if rows.rows and promised and not abs(number_of(promised) - found) < 0.5:
+        if rows and promised and not abs(number_of(promised) - found) < 0.5:
             raise ParseError(
                 path, f"the header promises {promised} {what.lower()}, and there are {found:g}; is the file whole?"
             )
-    return rows.ballots(labels, metadata)
+    return _ballots(path, rows, list(names.values()), metadata)
 
 
 def _preflib_kind(path: Path, lines: list[str], suffix: str) -> str | None:
@@ -150,25 +142,21 @@ def _preflib_kind(path: Path, lines: list[str], suffix: str) -> str | None:
 def _preflib_header(path: Path, lines: list[str]) -> tuple[dict[str, str], dict[str, str], int]:
     metadata: dict[str, str] = {}
     names: dict[str, str] = {}
-    start = 0
-    for start, line in enumerate(lines):  # noqa: B007
-        if not line.startswith("#"):
-            break
+    head = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
+    for line in head:
         key, _, value = (part.strip() for part in line[1:].partition(":"))
         alternative = _NAME.match(key)
         if alternative:
             names[alternative.group(1)] = value
         else:
             metadata[key] = value
-    else:
-        start = len(lines)
     if not names:
         raise ParseError(
             path, "no '# ALTERNATIVE NAME' lines, which PrefLib's files have since 2022; take the file of today.", 1
         )
     if len(set(names.values())) < len(names):  # names are free text, numbers are the identity
         names = {key: f"{value} ({key})" for key, value in names.items()}
-    return metadata, names, start
+    return metadata, names, len(head)
 
 
 def _preflib_tiers(path: Path, number: int, body: str, numbers: dict[str, int]) -> Iterator[list[int]]:
@@ -192,7 +180,8 @@ def _read_lines(path: Path, lines: list[str]) -> Ballots:
             "table of ballots has them; runs need --format trec."
         )
         raise ParseError(path, message, 1)
-    rows, any_counted = _Rows(path), any(map(_COUNT.match, lines))
+    any_counted = any(map(_COUNT.match, lines))
+    rows: list[_Row] = []
     index: dict[str, int] = {}
     labelled: dict[str, int] = {}
     elsewhere: set[str] = set()
@@ -215,7 +204,7 @@ def _read_lines(path: Path, lines: list[str]) -> Ballots:
         elsewhere.update(others)
         if ":" in first and not counted:
             labelled.setdefault(first, number)
-        rows.add(number, weight, [[index.setdefault(name, len(index)) for name in tier] for tier in tiers], index)
+        rows.append((number, weight, [[index.setdefault(name, len(index)) for name in tier] for tier in tiers]))
     # Refuse `alice: A > B`: the name of a voter is not a count, and would become a part of the first item.
     for name, number in labelled.items():
         if name not in elsewhere:
@@ -224,7 +213,7 @@ def _read_lines(path: Path, lines: list[str]) -> Ballots:
                 f"{name.partition(':')[0]!r} stands where a count is expected; write '12: A > B' or 'A > B'.",
                 number,
             )
-    return rows.ballots(list(index), {})
+    return _ballots(path, rows, list(index), {})
 
 
 def _tier(path: Path, number: int, text: str) -> list[str]:
@@ -242,16 +231,6 @@ def _is_tidy(path: Path) -> bool:
         return True
     first = next(numbered_lines(path))[1]
     return "ballot" in first and "item" in first and {"ballot", "item"} <= set(Table.open(path).names)
-
-
-def _read_tidy(path: Path) -> Ballots:
-    file = Table.open(path)
-    if {"rank", "score"} <= set(file.names):
-        raise ParseError(path, "there are both a column rank and a column score; a tidy table needs one of them.")
-    wanted = [("ballot", "item", "rank"), ("ballot", "item", "score")]
-    file.need(wanted)
-    file.say_unused([*wanted[0], "score", "weight"])
-    return Ballots.from_frame(file, **{name: name for name in ("rank", "score", "weight") if name in file.names})
 
 
 def read_runs(paths: Iterable[str | Path]) -> dict[str, Ballots]:

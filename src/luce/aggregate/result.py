@@ -107,8 +107,7 @@ class Consensus(Result):
         if self.optima is not None:
             return self.optima.certain
         ranks = np.array([self.ranks[name] for name in items])
-        above: NDArray[np.bool_] = ranks[:, None] < ranks[None, :]
-        return above
+        return np.asarray(ranks[:, None] < ranks[None, :])
 
     @property
     def order(self) -> list[str]:
@@ -171,32 +170,26 @@ def tiers_text(tiers: Iterable[Iterable[str]]) -> str:
     return " > ".join(" = ".join(tier) for tier in tiers)
 
 
-def tiers_by_score(items: tuple[str, ...], scores: FloatArray) -> list[list[str]]:
-    """Items by falling score; scores that differ by rounding only are equal."""
-    order = np.argsort(-scores, kind="stable")
-    slack = 1e-10 * max(1.0, float(np.abs(scores).max()))
-    cuts = -np.diff(scores[order]) > slack
-    return tiers_by_cuts(items, order, cuts)
-
-
 def by_scores(rule: str, items: tuple[str, ...], scores: FloatArray, **more: Any) -> Consensus:
-    """The answer of a rule that sorts by these scores."""
-    return Consensus(rule, tiers_by_score(items, scores), dict(zip(items, scores.tolist(), strict=True)), **more)
+    """The answer of a rule that sorts by these scores; those that differ by rounding only are equal."""
+    order = np.argsort(-scores, kind="stable")
+    cuts = -np.diff(scores[order]) > 1e-10 * max(1.0, float(np.abs(scores).max()))
+    return Consensus(rule, tiers_by_cuts(items, order, cuts), dict(zip(items, scores.tolist(), strict=True)), **more)
+
+
+def by_tiers(rule: str, tiers: list[list[str]], *found: Any, **more: Any) -> Consensus:
+    """The answer of a rule without scores of its own: minus the mean position of its tier, for every item."""
+    scores, place = {}, 0
+    for tier in tiers:
+        scores.update(dict.fromkeys(tier, -(place + (len(tier) + 1) / 2.0)))
+        place += len(tier)
+    return Consensus(rule, tiers, scores, *found, **more)
 
 
 def tiers_by_cuts(items: tuple[str, ...], order: IntArray, cuts: NDArray[np.bool_]) -> list[list[str]]:
     """An order of item numbers, cut after place k where `cuts[k]`; inside a tier, items by column."""
     parts = np.split(order, np.flatnonzero(cuts) + 1)
     return [[items[i] for i in sorted(part.tolist())] for part in parts]
-
-
-def position_scores(tiers: list[list[str]]) -> dict[str, float]:
-    """Minus the mean position of its tier, for every item."""
-    scores, place = {}, 0
-    for tier in tiers:
-        scores.update(dict.fromkeys(tier, -(place + (len(tier) + 1) / 2.0)))
-        place += len(tier)
-    return scores
 
 
 def uncrossed(forced: NDArray[np.bool_]) -> NDArray[np.bool_]:

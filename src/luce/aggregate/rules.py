@@ -11,14 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.ballots import Ballots, check_unranked
-from luce.aggregate.kemeny import (
-    EXACT_LIMIT,
-    by_cuts,
-    certain_pairs,
-    first_items,
-    kemeny_order,
-)
+from luce.aggregate.ballots import UNRANKED, Ballots
+from luce.aggregate.kemeny import EXACT_LIMIT, by_cuts, certain_pairs, first_items, kemeny_order
 from luce.aggregate.kemeny_program import DP_LIMIT, optimal_subsets
 from luce.aggregate.positional import (
     POSITIONAL,
@@ -26,7 +20,7 @@ from luce.aggregate.positional import (
     before_weights,
     compared,
     first_shares,
-    is_expression,
+    is_positional,
     margins,
     named,
     ordered_components,
@@ -38,9 +32,9 @@ from luce.aggregate.result import (
     Consensus,
     Optima,
     by_scores,
+    by_tiers,
     closure,
     layers,
-    position_scores,
     tiers_by_cuts,
     tiers_text,
 )
@@ -71,7 +65,8 @@ def kemeny(ballots: Ballots, unranked: str, *, time_limit: float = 60.0, exact_l
         raise SettingError(f"time_limit is {time_limit:g} and exact_limit is {exact_limit}; both must be above 0.")
     weights = before_weights(ballots, unranked)
     result = kemeny_order(weights, time_limit=time_limit, exact_limit=exact_limit)
-    tied = _tied_weight(ballots, unranked, weights)
+    upper = np.triu_indices(ballots.n_items, 1)
+    tied = float((compared(ballots, unranked) - weights - weights.T)[upper].sum())
     tiers = tiers_by_cuts(ballots.items, result.order, result.cuts)
     optima = _optima(ballots, result.certain, result.order, result.optima, result.counted, result.firsts)
     notes: list[str] = []
@@ -86,7 +81,7 @@ def kemeny(ballots: Ballots, unranked: str, *, time_limit: float = 60.0, exact_l
     elif not result.cuts_known:
         notes.append("Optimal, but other optimal rankings were not all examined: a tie may be missing.")
     objective, bound = result.value + tied / 2, result.bound + tied / 2
-    return Consensus("kemeny", tiers, position_scores(tiers), objective, bound, result.optimal, tuple(notes), optima)
+    return by_tiers("kemeny", tiers, objective, bound, result.optimal, tuple(notes), optima)
 
 
 def _optima(
@@ -111,12 +106,6 @@ def _by_layers(ballots: Ballots, optima: Optima) -> tuple[list[list[str]], list[
     return tiers, notes
 
 
-def _tied_weight(ballots: Ballots, unranked: str, weights: FloatArray) -> float:
-    """Weight of all pairs that a ballot ranks as equal."""
-    upper = np.triu_indices(ballots.n_items, 1)
-    return float((compared(ballots, unranked) - weights - weights.T)[upper].sum())
-
-
 def footrule(ballots: Ballots, unranked: str) -> Consensus:
     """The ranking with the least total footrule distance: an assignment of items to positions.
 
@@ -132,10 +121,10 @@ def footrule(ballots: Ballots, unranked: str) -> Consensus:
     if len(order) > _FOOTRULE_TIES:
         tiers = [[ballots.items[i]] for i in order]
         notes = ["Optimal, but other optimal rankings were not examined: a tie may be missing."]
-        return Consensus("footrule", tiers, position_scores(tiers), value, value, notes=tuple(notes))
+        return by_tiers("footrule", tiers, value, value, notes=tuple(notes))
     optima = _optima(ballots, *_footrule_optima(cost, order))
     tiers, notes = _by_layers(ballots, optima)
-    return Consensus("footrule", tiers, position_scores(tiers), value, value, notes=tuple(notes), optima=optima)
+    return by_tiers("footrule", tiers, value, value, notes=tuple(notes), optima=optima)
 
 
 def _footrule_optima(cost: FloatArray, order: IntArray) -> tuple[NDArray[np.bool_], IntArray, float, bool, IntArray]:
@@ -194,8 +183,7 @@ def _assignment_cuts(cost: FloatArray, slack: float) -> NDArray[np.bool_]:
         if p < q:
             crossed[p] += 1
             crossed[q] -= 1
-    result: NDArray[np.bool_] = np.cumsum(crossed)[:-1] == 0
-    return result
+    return np.asarray(np.cumsum(crossed)[:-1] == 0)
 
 
 def mode(ballots: Ballots, unranked: str) -> Consensus:
@@ -212,18 +200,16 @@ def mode(ballots: Ballots, unranked: str) -> Consensus:
     top = float(whole.weights.max())
     modes = whole.tiers[whole.weights >= top * (1 - 1e-12)]
     objective = ballots.total - top
-    if len(modes) == 1:
-        order = np.lexsort((np.arange(ballots.n_items), modes[0]))
-        tiers = tiers_by_cuts(ballots.items, order, np.diff(modes[0][order]) > 0)
-        return Consensus("mode", tiers, position_scores(tiers), objective, objective)
     certain = np.asarray((modes[:, :, None] < modes[:, None, :]).all(axis=0))
     first = np.flatnonzero((modes == modes.min(axis=1, keepdims=True)).any(axis=0))
     example = np.lexsort((np.arange(ballots.n_items), modes[0]))
     optima = _optima(ballots, certain, example, float(len(modes)), True, first)
-    tiers, (_, *notes) = _by_layers(ballots, optima)
+    tiers, notes = _by_layers(ballots, optima)
+    if len(modes) == 1:
+        return by_tiers("mode", tiers, objective, objective)
     shown = tiers_by_cuts(ballots.items, example, np.diff(modes[0][example]) > 0)
-    notes.insert(0, f"{len(modes)} ballots are the most frequent, one is {tiers_text(shown)}.")
-    return Consensus("mode", tiers, position_scores(tiers), objective, objective, notes=tuple(notes), optima=optima)
+    notes[0] = f"{len(modes)} ballots are the most frequent, one is {tiers_text(shown)}."
+    return by_tiers("mode", tiers, objective, objective, notes=tuple(notes), optima=optima)
 
 
 def copeland(ballots: Ballots, unranked: str) -> Consensus:
@@ -274,9 +260,9 @@ def _layers(rule: str, ballots: Ballots, above: NDArray[np.bool_]) -> Consensus:
     """Tiers of a transitive relation, and a remark where it leaves items of different tiers open."""
     tiers, apart = layers(ballots.items, above)
     split = bool((apart & ~(above | above.T)).any())
-    counted = dict(zip(ballots.items, above.sum(axis=1).astype(np.float64).tolist(), strict=True))
-    notes = ("Some items in different tiers are not comparable by this rule.",) if split else ()
-    return Consensus(rule, tiers, position_scores(tiers) if split else counted, notes=notes)
+    if split:
+        return by_tiers(rule, tiers, notes=("Some items in different tiers are not comparable by this rule.",))
+    return Consensus(rule, tiers, dict(zip(ballots.items, above.sum(axis=1).astype(float).tolist(), strict=True)))
 
 
 def instant_runoff(ballots: Ballots, unranked: str) -> Consensus:
@@ -342,12 +328,12 @@ def consensus(ballots: Ballots, rule: PositionRule = "borda", *, unranked: str =
     >>> str(consensus(votes, "plurality"))
     'a > b = c'
     """
-    check_unranked(unranked)
+    one_of("unranked", unranked, UNRANKED)
     if isinstance(rule, str):
         rule = ALIASES.get(canonical(rule), rule)
     if isinstance(rule, str) and not named(rule) and rule in RULES:
         name, answer = RULES.resolve(rule), RULES.get(rule)
-    elif isinstance(rule, str) and not named(rule) and not is_expression(rule):
+    elif isinstance(rule, str) and not is_positional(rule):
         raise unknown_name("rule", rule, rule_names())
     else:
         name, answer = rule_label(rule), partial(positional, rule=rule)

@@ -134,8 +134,7 @@ class BordaAggregator:
         if self.reading is None:
             raise SettingError("How the ranks are read is not known yet; call fit first or give a reading.")
         matrix, bounds, _ = _checked(ranks, offsets)
-        result: FloatArray = -system_positions(matrix, bounds, self.reading).sum(axis=1)
-        return result
+        return np.asarray(-system_positions(matrix, bounds, self.reading).sum(axis=1))
 
 
 class _Choices(NamedTuple):

@@ -202,7 +202,7 @@ def _write(board: Any, outputs: Outputs) -> None:
     if outputs.plot is not None:
         board.plot(outputs.plot, top=outputs.top)
     if outputs.win_matrix is not None and isinstance(board, Board):
-        from luce.aggregate.board.plots import write_win_matrix
+        from luce.aggregate.plots import write_win_matrix
 
         write_win_matrix(board, outputs.win_matrix, outputs.top)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from luce.aggregate.board.ids import Ids
 from luce.aggregate.board.options import Columns, Treatment
-from luce.aggregate.board.outcomes import A_WINS, B_WINS, BOTH_BAD, TIE, Outcomes, Sides, read_outcomes
+from luce.aggregate.board.outcomes import A_WINS, B_WINS, BOTH_BAD, TIE, Outcomes, read_outcomes
 from luce.data.column import Column
 from luce.data.names import one_code, one_form, plain
 from luce.data.table import Rows, Table
@@ -125,14 +126,6 @@ YEAR = 365.25
 """Days of a year: dates become years since 1970."""
 
 
-@dataclass(frozen=True)
-class Teams:
-    """The members of every side: side s holds `members[starts[s]:starts[s + 1]]`."""
-
-    starts: IntArray
-    members: IntArray
-
-
 @dataclass(frozen=True, eq=False)
 class Battles:
     """One row a battle (or a count of equal ones): side a, side b, and who won.
@@ -158,21 +151,23 @@ class Battles:
     covariates: FloatArray | None = None
     """(rows, covariates): values of a minus those of b."""
     covariate_names: tuple[str, ...] = ()
-    teams: Teams | None = None
+    teams: sparse.csr_array | None = None
+    """(sides, items): 1 for the members of every side."""
     time: FloatArray | None = None
-    """When: years for dates, otherwise the unit of the column."""
+    """When: years since 1970 for dates, otherwise the unit of the column."""
+    dated: bool = False
     category: IntArray | None = None
     category_names: tuple[str, ...] = ()
     both_bad: float = 0.0
     """How many battles were ties of the kind "both are bad"."""
-    read_ids: Ids | None = None
+    read_ids: Ids = field(default_factory=Ids)
     notes: tuple[str, ...] = ()
     """What there is to say of the names."""
 
     @property
     def n_sides(self) -> int:
         """Items, or different teams."""
-        return len(self.names) if self.teams is None else len(self.teams.starts) - 1
+        return len(self.names) if self.teams is None else self.teams.shape[0]
 
     @property
     def has_draws(self) -> bool:
@@ -195,7 +190,7 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
     if not len(rows):
         raise DataError(f"{source.label} has no rows; at least one battle is needed.")
     items, a, b, teams, notes = _sides(rows, pair, treatment)
-    found = _outcomes(rows, won, tie, None if teams else Sides(a, b, items))
+    found = _outcomes(rows, won, tie, a, b, () if teams is not None else items)
     names, unknown = rename(items, treatment.names)
     count = None if columns.count is None else rows[columns.count].number(least=0.0, most=MOST_WEIGHT)
     weight = None if columns.weight is None else rows[columns.weight].number(least=0.0, most=MOST_WEIGHT)
@@ -213,6 +208,7 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
             f"{source.label}: the column {won!r} holds parts of a win, and a count does not say how they differ from "
             "battle to battle; give one row a battle, or weight for how much it counts."
         )
+    time, dated = (None, False) if columns.time is None else rows[columns.time].times()
     strong, weight = _weigh_strong(found.strong, weight, treatment.strong, source.label)
     category, kinds, same_kind = _coded(rows, columns.by)
     group, judges, same_judge = _coded(rows, columns.group)
@@ -230,7 +226,8 @@ def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battl
         covariates=covariates,
         covariate_names=tuple(columns.covariates),
         teams=teams,
-        time=None if columns.time is None else _times(rows[columns.time]),
+        time=time / YEAR if dated and time is not None else time,
+        dated=dated,
         category=category,
         category_names=kinds,
         read_ids=Ids(source=source, given=columns.id),
@@ -258,20 +255,13 @@ def _coded(rows: Rows, name: str | None) -> tuple[IntArray | None, tuple[str, ..
     return (None, (), ()) if name is None else one_code(rows[name])
 
 
-def _times(column: Column) -> FloatArray:
-    """Dates as years since 1970, numbers as they are."""
-    times, dated = column.times()
-    return times / YEAR if dated else times
-
-
 def _differences(values: FloatArray, names: Iterable[str]) -> FloatArray:
     """Side a less side b, in units of the standard deviation of the difference."""
     result = values[:, 0::2] - values[:, 1::2]
     for name, spread in zip(names, result.std(axis=0), strict=True):
         if spread == 0.0:
             raise DataError(f"The covariate {name!r} never differs between the sides; leave it out.")
-    scaled: FloatArray = result / result.std(axis=0)
-    return scaled
+    return np.asarray(result / result.std(axis=0))
 
 
 def rename(items: tuple[str, ...], names: Mapping[str, str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -300,7 +290,7 @@ def read_names(path: Path) -> dict[str, str]:
 
 def _sides(
     rows: Rows, names: list[str], treatment: Treatment
-) -> tuple[tuple[str, ...], IntArray, IntArray, Teams | None, tuple[str, ...]]:
+) -> tuple[tuple[str, ...], IntArray, IntArray, sparse.csr_array | None, tuple[str, ...]]:
     pair, separator = [rows[name] for name in names], treatment.team_separator
     lists = any(column.is_list for column in pair)
     # Two columns on two threads: coding the names is most of the work of a large table.
@@ -329,7 +319,8 @@ def _sides(
         if shared and i != j:
             row = int(np.flatnonzero((a == i) & (b == j))[0])
             raise rows.error(row, f"{min(shared)!r} plays on both sides of a battle; a member has one side.")
-    return items, a, b, Teams(starts, members), notes
+    teams = sparse.csr_array((np.ones(len(members)), members, starts), shape=(len(sides), len(items)))
+    return items, a, b, teams, notes
 
 
 def _show(side: tuple[str, ...]) -> str:
@@ -360,9 +351,11 @@ def _members(side: tuple[str, ...], separator: str | None) -> tuple[str, ...]:
     return team
 
 
-def _outcomes(rows: Rows, column: str | tuple[str, ...] | None, tie: str | None, sides: Sides | None) -> Outcomes:
+def _outcomes(
+    rows: Rows, column: str | tuple[str, ...] | None, tie: str | None, a: IntArray, b: IntArray, items: tuple[str, ...]
+) -> Outcomes:
     if isinstance(column, str):
-        return read_outcomes(rows[column], sides)
+        return read_outcomes(rows[column], a, b, items)
     if column is None:
         drawn = np.zeros(len(rows), dtype=bool) if tie is None else rows[tie].flags()
         return Outcomes(np.where(drawn, TIE, A_WINS).astype(np.int64))
@@ -376,8 +369,8 @@ def _outcomes(rows: Rows, column: str | tuple[str, ...] | None, tie: str | None,
             )
         return Outcomes(np.argmax(marks, axis=1).astype(np.int64))
     # The side with more goals (points, votes) wins.
-    a, b = (rows[name].number() for name in column)
-    return Outcomes(np.where(a > b, A_WINS, np.where(a < b, B_WINS, TIE)).astype(np.int64))
+    ahead = np.subtract(*(rows[name].number() for name in column))
+    return Outcomes(np.where(ahead > 0, A_WINS, np.where(ahead < 0, B_WINS, TIE)).astype(np.int64))
 
 
 def _settle(battles: Battles, treatment: Treatment, label: str) -> Battles:
@@ -385,9 +378,16 @@ def _settle(battles: Battles, treatment: Treatment, label: str) -> Battles:
 
     Battles that count nothing are left out.
     """
-    own = battles.a == battles.b
+    own, drop = battles.a == battles.b, treatment.self_battles == "drop"
+    if own.all():
+        raise DataError(f"{label}: every battle sets one against itself; at least one of two sides is needed.")
     if own.any():
-        battles = _settle_own(battles, own, treatment, label)
+        count = float(own.sum() if battles.count is None else battles.count[own].sum())
+        done = "are left out" if drop else "count as ties, whatever their outcome"
+        noted = (*battles.notes, f"{count:,g} battles set one against itself; they {done}.")
+        share = None if battles.share is None else np.where(own, 0.5, battles.share)
+        battles = replace(battles, notes=noted, outcome=np.where(own, TIE, battles.outcome), share=share)
+        battles = select(battles, ~own) if drop else battles
     bad = battles.outcome == BOTH_BAD
     count = float(bad.sum() if battles.count is None else battles.count[bad].sum())
     keep = ~bad if treatment.both_bad == "drop" else np.ones(len(bad), dtype=bool)
@@ -404,20 +404,6 @@ def _settle(battles: Battles, treatment: Treatment, label: str) -> Battles:
     outcome = np.where(bad, TIE, battles.outcome)
     settled = replace(battles, outcome=outcome, both_bad=count, notes=notes)
     return settled if keep.all() else select(settled, keep)
-
-
-def _settle_own(battles: Battles, own: NDArray[np.bool_], treatment: Treatment, label: str) -> Battles:
-    """Leave out battles of one against itself, or make them ties."""
-    if own.all():
-        raise DataError(f"{label}: every battle sets one against itself; at least one of two sides is needed.")
-    count = float(own.sum() if battles.count is None else battles.count[own].sum())
-    drop = treatment.self_battles == "drop"
-    done = "are left out" if drop else "count as ties, whatever their outcome"
-    noted = replace(battles, notes=(*battles.notes, f"{count:,g} battles set one against itself; they {done}."))
-    if drop:
-        return select(noted, ~own)
-    share = None if battles.share is None else np.where(own, 0.5, battles.share)
-    return replace(noted, outcome=np.where(own, TIE, battles.outcome), share=share)
 
 
 def parts_of_wins(battles: Battles) -> Battles:

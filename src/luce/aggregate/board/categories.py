@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from luce.aggregate.board.plots import plot_categories
 from luce.aggregate.board.result import Board
+from luce.aggregate.plots import plot_categories
 from luce.errors import DataError
 from luce.result import Result, Sheet
-from luce.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from luce.types import FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,7 +79,7 @@ class CategoryBoards(Result):
         overall = self.overall
         result = np.full((len(overall.names), len(self.boards)), np.nan)
         for k, board in enumerate(self.boards.values()):
-            rows = _rows(overall, board)
+            rows = np.array([overall.posterior.index(name) for name in board.names])
             for c in np.unique(board.component):
                 part = board.component == c
                 known, gap = overall.weights[rows[part]], board.strength[part] - overall.strength[rows[part]]
@@ -91,9 +87,7 @@ class CategoryBoards(Result):
                 result[rows[part], k] = board.strength[part] - shift
         return result
 
-    def plot(self, path: str | Path | None = None, *, top: int | None = None) -> Figure:
-        """A heat map of items and categories: .png, .svg or .pdf."""
-        return plot_categories(self, path, top=top)
+    plot = plot_categories
 
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants."""
@@ -122,8 +116,3 @@ def join_categories(by: str, overall: Any, found: Mapping[str, Any], spread: flo
         if getattr(overall, "errors", None) == "bootstrap":
             notes.append("The bootstrap is of the board of all; those of categories have errors by Laplace's method.")
     return CategoryBoards(by, overall, boards, spread, tuple(notes))
-
-
-def _rows(overall: Board, board: Board) -> IntArray:
-    """Where the items of a category stand on the board of all."""
-    return np.array([overall.posterior.index(name) for name in board.names])

@@ -7,8 +7,7 @@ a million battles cost as much as their different pairs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
@@ -96,14 +95,6 @@ def _add_gram(first, second, extra, h, n, out):  # type: ignore[no-untyped-def]
                 out[n + e, n + c] += value * extra[r, e]
 
 
-class Weighted(NamedTuple):
-    """The battles behind the counts, where they have weights: row of the design times 3 plus outcome, and how many."""
-
-    cell: IntArray
-    times: FloatArray
-    weight: FloatArray
-
-
 @dataclass(frozen=True, eq=False)
 class Counts:
     """How often each row of the design was won by a, won by b, and tied."""
@@ -115,49 +106,14 @@ class Counts:
     """(rows, 3): sum of squared weights, for sandwich errors; equal to `total` without weights."""
     judged: sparse.csr_array | None = None
     """(judges, rows times 3): the weight of each cell before each judge, where battles are grouped."""
-    weighted: Weighted | None = None
-
-    def every(self, step: int) -> Counts:
-        """Every so many rows: a sample to start from where each battle has a row of its own."""
-        d = self.design
-
-        def cut(values: Any) -> Any:
-            return np.ascontiguousarray(values[::step])
-
-        teams = None if d.teams is None else d.teams[::step]
-        part = Design(d.n_items, cut(d.first), cut(d.second), cut(d.extra), teams)
-        return Counts(part, cut(self.total), cut(self.squares))
-
-    def with_totals(self, total: FloatArray) -> Counts:
-        """The same rows with other counts."""
-        return Counts(self.design, total, total)
-
-    def within(self, label: IntArray) -> Counts:
-        """What happened between items with one label."""
-        same = (label[self.design.first] == label[self.design.second])[:, None]
-        return Counts(self.design, self.total * same, self.squares * same)
-
-    def resampled(self, rng: np.random.Generator) -> Counts:
-        """Dirichlet weights of battles (or of whole groups), summed by cell: the Bayesian bootstrap.
-
-        Drawing battles with replacement was rejected: a sample may lose the only win of an item, and its estimate is
-        then infinite. The sum of k exponential weights is Gamma(k), so that a cell needs one draw.
-        """
-        if self.judged is not None:
-            total = shares(np.ones(self.judged.shape[0]), rng) @ self.judged
-        elif self.weighted is not None:
-            cell, times, weight = self.weighted
-            total = add_up(cell, shares(times, rng) * weight, self.total.size)
-        else:
-            total = shares(self.total.ravel(), rng)
-        return self.with_totals(total.reshape(self.total.shape))
+    weighted: tuple[IntArray, FloatArray, FloatArray] | None = None
+    """The battles behind the counts, where they have weights: row times 3 plus outcome, how many, and the weight."""
 
 
 def shares(count: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Weights with these means that add up to the same total: a Dirichlet draw times it."""
     drawn = rng.standard_gamma(count)
-    scaled: FloatArray = drawn * (count.sum() / drawn.sum())
-    return scaled
+    return np.asarray(drawn * (count.sum() / drawn.sum()))
 
 
 def collapse(battles: Battles) -> Counts:
@@ -167,81 +123,58 @@ def collapse(battles: Battles) -> Counts:
     covariates every battle keeps a row of its own.
     """
     battles = parts_of_wins(battles)
-    if battles.covariates is not None:
-        return _uncollapsed(battles)
+    first, second, extra, cell = _joined(battles) if battles.covariates is None else _one_each(battles)
+    items, cells = len(battles.names), 3 * len(first)
+    sides = None if battles.teams is None else sparse.csr_array(battles.teams[first] - battles.teams[second])
+    design = Design(items, first, second, extra, sides)
+    if battles.weight is None:
+        total = squares = add_up(cell, battles.count, cells).reshape(-1, 3)
+    else:
+        each = battles.weight if battles.count is None else battles.weight * battles.count
+        total, squares = (add_up(cell, w, cells).reshape(-1, 3) for w in (each, each * battles.weight))
+    if battles.group is None and battles.weight is None:
+        return Counts(design, total, squares)
+    count, weight = (np.ones(len(cell)) if given is None else given for given in (battles.count, battles.weight))
+    if battles.group is None:
+        return Counts(design, total, squares, weighted=(cell, count, weight))
+    shape = (int(battles.group.max()) + 1, cells)
+    return Counts(design, total, squares, sparse.csr_array((weight * count, (battles.group, cell)), shape=shape))
+
+
+_Rows = tuple[IntArray, IntArray, FloatArray, IntArray]
+"""Both sides of every row of a design and what stands behind them; and of every battle its row times 3 plus outcome."""
+
+
+def _joined(battles: Battles) -> _Rows:
     n, kinds = battles.n_sides, 1 if battles.side is None else 2
     code = battles.a * n + battles.b
     if battles.side is not None:
         code = code * 2 + battles.side.astype(np.int64)
-    code = code * 3 + battles.outcome
-    codes, total, squares = _count(code, 3 * kinds * n * n, battles)
-    # From here on arrays are as long as there are different battles, not as long as the input.
-    pair, outcome = codes // (3 * kinds), codes % 3
-    a, b = pair // n, pair % n
+    codes, at = _distinct(code * 3 + battles.outcome, 3 * kinds * n * n)
+    # Until the end arrays are as long as there are different battles, not as long as the input.
+    kind, outcome = codes // 3 % kinds, codes % 3
+    a, b = divmod(codes // (3 * kinds), n)
     if battles.side is None:
-        swap = a > b
-        a, b = np.where(swap, b, a), np.where(swap, a, b)
-        outcome = np.where(swap & (outcome <= B_WINS), A_WINS + B_WINS - outcome, outcome)
-        extra_of = np.zeros(len(codes), dtype=np.int64)
-    else:
-        extra_of = codes // 3 % 2
-    keys, row = np.unique((a * n + b) * kinds + extra_of, return_inverse=True)
-    cell = row * 3 + outcome
+        outcome = np.where((a > b) & (outcome <= B_WINS), A_WINS + B_WINS - outcome, outcome)
+        a, b = np.minimum(a, b), np.maximum(a, b)
+    keys, row = np.unique((a * n + b) * kinds + kind, return_inverse=True)
     extra = np.empty((len(keys), 0)) if battles.side is None else (keys % 2).astype(np.float64)[:, None]
-    design = _design(battles, keys // kinds // n, keys // kinds % n, extra)
-    total, squares = (add_up(cell, values, 3 * len(keys)).reshape(-1, 3) for values in (total, squares))
-    counts = Counts(design, total, squares)
-    if battles.group is None and battles.weight is None:
-        return counts
-    return _with_battles(counts, battles, cell[np.searchsorted(codes, code)])
+    return *divmod(keys // kinds, n), extra, (row * 3 + outcome)[at]
 
 
-def _with_battles(counts: Counts, battles: Battles, cell: IntArray) -> Counts:
-    """The counts with what their resampling needs: who judged the battles of each cell, or their weights."""
-    count = np.ones(len(battles.a)) if battles.count is None else battles.count
-    weight = np.ones(len(battles.a)) if battles.weight is None else battles.weight
-    if battles.group is not None:
-        shape = (int(battles.group.max()) + 1, counts.total.size)
-        return replace(counts, judged=sparse.csr_array((weight * count, (battles.group, cell)), shape=shape))
-    return counts if battles.weight is None else replace(counts, weighted=Weighted(cell, count, weight))
-
-
-def _count(code: IntArray, span: int, battles: Battles) -> tuple[IntArray, FloatArray, FloatArray]:
-    """The different codes that occur, with the sum of their weights and of the squares of these."""
+def _distinct(code: IntArray, span: int) -> tuple[IntArray, IntArray]:
+    """The different codes that occur, and where each code stands among them."""
     if span > 8 * len(code) + 1_000_000:
-        codes, code = np.unique(code, return_inverse=True)
-        total, squares = _sums(battles, code, len(codes))
-        return codes, total, squares
-    codes = np.flatnonzero(np.bincount(code, minlength=span))
-    total, squares = _sums(battles, code, span)
-    return codes, total[codes], squares[codes]
+        return np.unique(code, return_inverse=True)
+    codes, place = np.flatnonzero(np.bincount(code, minlength=span)), np.empty(span, dtype=np.int64)
+    place[codes] = np.arange(len(codes))
+    return codes, place[code]
 
 
-def _sums(battles: Battles, cell: IntArray, cells: int) -> tuple[FloatArray, FloatArray]:
-    if battles.weight is None:
-        total = add_up(cell, battles.count, cells)
-        return total, total
-    each = battles.weight if battles.count is None else battles.weight * battles.count
-    return add_up(cell, each, cells), add_up(cell, each * battles.weight, cells)
-
-
-def _uncollapsed(battles: Battles) -> Counts:
+def _one_each(battles: Battles) -> _Rows:
     # Rows sorted by outcome: the branches of the kernel that evaluates them are then foreseen by the processor.
     order = np.argsort(battles.outcome.astype(np.int8), kind="stable")
-    rows, where = len(order), np.empty(len(order), dtype=np.int64)
-    where[order] = np.arange(rows)
-    cell = where * 3 + battles.outcome
-    columns = [column for column in (battles.side, battles.covariates) if column is not None]
-    extra = (np.column_stack(columns) if len(columns) > 1 else columns[0])[order]
-    total, squares = (sums.reshape(-1, 3) for sums in _sums(battles, cell, 3 * rows))
-    counts = Counts(_design(battles, battles.a[order], battles.b[order], extra), total, squares)
-    return _with_battles(counts, battles, cell)
-
-
-def _design(battles: Battles, first: IntArray, second: IntArray, extra: FloatArray) -> Design:
-    items = len(battles.names)
-    if battles.teams is None:
-        return Design(items, first, second, extra)
-    starts, members = battles.teams.starts, battles.teams.members
-    sides = sparse.csr_array((np.ones(len(members)), members, starts), shape=(len(starts) - 1, items))
-    return Design(items, first, second, extra, sparse.csr_array(sides[first] - sides[second]))
+    row = np.empty(len(order), dtype=np.int64)
+    row[order] = np.arange(len(order))
+    extra = np.column_stack([column for column in (battles.side, battles.covariates) if column is not None])
+    return battles.a[order], battles.b[order], extra[order], row * 3 + battles.outcome

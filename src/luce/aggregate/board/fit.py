@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from luce.aggregate.board.battles import Battles, by_category
+from luce.aggregate.board.categories import CategoryBoards, join_categories
 from luce.aggregate.board.fitting_problem import FittingProblem, Request, battle_problem, take
-from luce.aggregate.board.hodge import HodgeParts, decompose
+from luce.aggregate.board.hodge import decompose
 from luce.aggregate.board.likelihood import Hodge, Model
-from luce.aggregate.board.options import Inference, kept_options
+from luce.aggregate.board.options import Inference
 from luce.aggregate.board.pooling import pool
 from luce.aggregate.board.posterior import RANK_DRAWS, Posterior, draw_normal, normal_ends, rank_sets
 from luce.aggregate.board.result import Board, Effect
 from luce.aggregate.board.separation import Profile
-from luce.aggregate.board.solve import Estimate, Near, bootstrap, estimate
+from luce.aggregate.board.solve import Estimate, bootstrap, estimate, start_near
 from luce.errors import DataError, SettingError
 from luce.numerics.threads import one_blas_thread
-from luce.types import FloatArray, IntArray, Progress
-
-if TYPE_CHECKING:
-    from luce.aggregate.board.categories import CategoryBoards
+from luce.types import FloatArray, Progress
 
 
+@one_blas_thread()
 def leaderboard(
     data: Any,
     model: str = "davidson",
@@ -63,33 +61,29 @@ def leaderboard(
     if asked.columns.time is not None:
         from luce.aggregate.history.result import fit_history
 
-        return fit_history(asked, kept_options(options))
+        return fit_history(asked)
     by = asked.columns.by
     if by is not None and asked.holds_races:
         raise SettingError(f"by is {by!r}, but {asked.source.label} holds races; boards by category need battles.")
     if by is not None:
-        return fit_battles(asked, asked.battles(), kept_options(options))
-    with one_blas_thread():
-        return replace(_fitted(asked, take(asked), progress), options=kept_options(options))
+        return fit_battles(asked, asked.battles())
+    return _fitted(asked, take(asked), progress)
 
 
-def fit_battles(asked: Request, battles: Battles, kept: Mapping[str, Any]) -> Board | CategoryBoards:
-    """The board of battles that were read, or the boards of their categories; an update takes over the kept options."""
-    with one_blas_thread():
-        if battles.category is not None:
-            return _categories(asked, battles, kept)
-        return replace(_fitted(asked, battle_problem(asked, battles)), options=kept)
+@one_blas_thread()
+def fit_battles(asked: Request, battles: Battles) -> Board | CategoryBoards:
+    """The board of battles that were read, or the boards of their categories."""
+    if battles.category is not None:
+        return _categories(asked, battles)
+    return _fitted(asked, battle_problem(asked, battles))
 
 
-def _categories(asked: Request, battles: Battles, kept: Mapping[str, Any]) -> CategoryBoards:
+def _categories(asked: Request, battles: Battles) -> CategoryBoards:
     """One board a category and one of all."""
-    from luce.aggregate.board.categories import join_categories
-
     by, how, scale = asked.columns.by, asked.how, asked.scale
     problem = battle_problem(asked, battles)
     found = estimate(problem, how)
-    whole = replace(_board(asked, problem, found, _spread(asked, problem, found, None)), options=kept)
-    near = Near(dict(zip(problem.names, found.x[: len(problem.names)].tolist(), strict=True)), whole.t)
+    whole = _board(asked, problem, _spread(asked, problem, found))
     boards: dict[str, FittingProblem | Board | str] = {}
     for name, part in by_category(battles).items():
         try:
@@ -97,15 +91,16 @@ def _categories(asked: Request, battles: Battles, kept: Mapping[str, Any]) -> Ca
         except DataError as error:
             boards[name] = str(error)
     problems = {name: part for name, part in boards.items() if isinstance(part, FittingProblem)}
+    starts = [start_near(part, problem, found) for part in problems.values()]
     pooled, spread = (
-        pool(problem, found, list(problems.values()), near) if how.pool and len(problems) > 1 else ([], None)
+        pool(problem, found, list(problems.values()), starts) if how.pool and len(problems) > 1 else ([], None)
     )
     for k, (name, mine) in enumerate(problems.items()):
         own_scale, lost = scale.of(mine.names)
         own, mine = replace(asked, scale=own_scale), replace(mine, said=(*mine.said, *lost))
         try:
-            at = pooled[k] if pooled else estimate(mine, how, near)
-            boards[name] = _board(own, mine, at, _laplace(at, how) if pooled else _spread(own, mine, at, None))
+            at = _laplace(pooled[k], how) if pooled else _spread(own, mine, estimate(mine, how, starts[k]))
+            boards[name] = _board(own, mine, at)
         except DataError as error:
             boards[name] = str(error)
     return join_categories(
@@ -114,8 +109,9 @@ def _categories(asked: Request, battles: Battles, kept: Mapping[str, Any]) -> Ca
 
 
 class _Spread(NamedTuple):
-    """How sure all parameters are: covariance and intervals; `samples` where there was a bootstrap."""
+    """An estimate, and how sure all its parameters are: covariance and intervals; `samples` of a bootstrap."""
 
+    found: Estimate
     covariance: FloatArray
     low: FloatArray
     high: FloatArray
@@ -126,7 +122,7 @@ class _Spread(NamedTuple):
     profile: Profile | None = None
 
 
-def _spread(asked: Request, problem: FittingProblem, found: Estimate, progress: Progress | None) -> _Spread:
+def _spread(asked: Request, problem: FittingProblem, found: Estimate, progress: Progress | None = None) -> _Spread:
     how, samples, covariance, notes = asked.how, None, found.covariance, list[str]()
     low, high = normal_ends(found.x, np.sqrt(np.maximum(np.diagonal(covariance), 0.0)), how.level)
     if how.bootstrap:
@@ -138,14 +134,14 @@ def _spread(asked: Request, problem: FittingProblem, found: Estimate, progress: 
         notes += [remark] if remark else []
     separation = found.prior.separation
     if separation is None or how.prior is not None:
-        return _Spread(covariance, low, high, samples, tuple(notes))
+        return _Spread(found, covariance, low, high, samples, tuple(notes))
     # One end from the profile of the likelihood, the other open.
     profile = Profile(problem, separation, found.x, how.level, found.factor)
     shown, lower, upper, remark = profile.ends(found.weights)
     outside = separation.outside
     low[outside], high[outside] = lower[outside], upper[outside]
     notes += [remark] if remark else []
-    return _Spread(covariance, low, high, samples, tuple(notes), shown, profile)
+    return _Spread(found, covariance, low, high, samples, tuple(notes), shown, profile)
 
 
 def _laplace(found: Estimate, how: Inference) -> _Spread:
@@ -153,41 +149,18 @@ def _laplace(found: Estimate, how: Inference) -> _Spread:
     ends = normal_ends(found.x, np.sqrt(np.maximum(np.diagonal(found.covariance), 0.0)), how.level)
     apart = found.prior.separation
     if apart is not None and how.prior is None:
-        for end, bounded, open_ in zip(
-            ends, (apart.bounded_below, apart.bounded_above), (-np.inf, np.inf), strict=True
-        ):
-            end[np.flatnonzero(~apart.main & ~bounded)] = open_
-    return _Spread(found.covariance, *ends)
+        ends[0][np.flatnonzero(~apart.main & ~apart.bounded_below)] = -np.inf
+        ends[1][np.flatnonzero(~apart.main & ~apart.bounded_above)] = np.inf
+    return _Spread(found, found.covariance, *ends)
 
 
-def _say_components(problem: FittingProblem) -> list[str]:
-    if not problem.component.max():
-        return []
-    sizes = np.bincount(problem.component)
-    return [
-        f"The battles fall into {len(sizes)} components without a link ({', '.join(map(str, sizes[:10]))} items); "
-        "strengths and ranks can be compared within a component only."
-    ]
+def _fitted(asked: Request, problem: FittingProblem, progress: Progress | None = None) -> Board:
+    return _board(asked, problem, _spread(asked, problem, estimate(problem, asked.how), progress))
 
 
-def _say_open(tie: Effect | None) -> list[str]:
-    if tie is None or np.isfinite(tie.upper):
-        return []
-    return ["The results hardly bound the tie parameter: its interval is open above."]
-
-
-def _fitted(
-    asked: Request,
-    problem: FittingProblem,
-    progress: Progress | None = None,
-) -> Board:
-    """The board of a problem."""
-    found = estimate(problem, asked.how)
-    return _board(asked, problem, found, _spread(asked, problem, found, progress))
-
-
-def _board(asked: Request, problem: FittingProblem, found: Estimate, spread: _Spread) -> Board:
-    model, how, n, component = asked.model, asked.how, len(problem.names), problem.component
+def _board(asked: Request, problem: FittingProblem, spread: _Spread) -> Board:
+    found, model, how = spread.found, asked.model, asked.how
+    n, component = len(problem.names), problem.component
     factor = asked.scale.factor(model.elo, model.name)
     shift = asked.scale.shift(problem.names, factor * found.x)
     x, samples, profile = found.x[:n], None if spread.samples is None else spread.samples[:, :n], spread.profile
@@ -209,16 +182,25 @@ def _board(asked: Request, problem: FittingProblem, found: Estimate, spread: _Sp
         unknown=unknown,
         profile=None if profile is None else profile.difference,
     )
-    order = posterior.order
-    outside = set() if separation is None else set(separation.outside.tolist())
-    beside = _beside(problem, model, found, spread)
+    order, hodge = posterior.order, None
+    if isinstance(problem.likelihood, Hodge):
+        hodge = decompose(problem.likelihood.counts, found.x, problem.names)
+    beside, said = _beside(problem, model, spread), list[str]()
+    if component.max():
+        sizes = np.bincount(component)
+        said.append(
+            f"The battles fall into {len(sizes)} components without a link ({', '.join(map(str, sizes[:10]))} items); "
+            "strengths and ranks can be compared within a component only."
+        )
+    hardly = "tie" in beside and not np.isfinite(beside["tie"].upper)
+    bound = ["The results hardly bound the tie parameter: its interval is open above."] if hardly else []
     return Board(
         model=model,
         posterior=posterior.shown(factor, shift),
         games=problem.games[order],
         logits=x[order],
         weights=found.weights[order, component[order]],
-        separated={problem.names[i]: separation.kind(i) for i in order if i in outside and separation is not None},
+        separated={} if separation is None else separation.kinds(problem.names, order),
         log_likelihood=found.log_likelihood,
         n_parameters=len(found.x) - problem.null.shape[1],
         n_battles=problem.n_results,
@@ -228,33 +210,27 @@ def _board(asked: Request, problem: FittingProblem, found: Estimate, spread: _Sp
         iterations=found.iterations,
         converged=found.converged,
         draws=None if samples is None else (factor * samples + shift)[:, order],
-        hodge=_hodge(problem, found, order),
-        notes=(*problem.said, *spread.notes, *_say_components(problem), *found.notes, *_say_open(beside.get("tie"))),
+        hodge=hodge,
+        notes=(*problem.said, *spread.notes, *said, *found.notes, *bound),
         kept=problem.kept,
+        options=asked.kept,
         build=asked.source.build,
         **beside,
     )
 
 
-def _beside(problem: FittingProblem, model: Model, found: Estimate, spread: _Spread) -> dict[str, Any]:
+def _beside(problem: FittingProblem, model: Model, spread: _Spread) -> dict[str, Any]:
     """Side effect, covariates and the tie parameter, on their own scales."""
+    x = spread.found.x
     span = slice(len(problem.names), len(problem.names) + len(problem.effects))
     se = np.sqrt(np.maximum(np.diagonal(spread.covariance), 0.0))
-    values = (v[span] / problem.effect_scale for v in (found.x, se, spread.low, spread.high))
+    values = (v[span] / problem.effect_scale for v in (x, se, spread.low, spread.high))
     effects = {
         name: Effect(*map(float, row)) for name, row in zip(problem.effects, zip(*values, strict=True), strict=True)
     }
     if model.link is None or problem.draws != "model":
         return {"effects": effects}
-    t, natural = float(found.x[-1]), model.link.natural
+    t, natural = float(x[-1]), model.link.natural
     slope = (natural(t + 1e-5) - natural(t - 1e-5)) / 2e-5
     low, high = natural(float(spread.low[-1])), natural(float(spread.high[-1]))
     return {"effects": effects, "t": t, "tie": Effect(natural(t), slope * float(se[-1]), low, high)}
-
-
-def _hodge(problem: FittingProblem, found: Estimate, order: IntArray) -> HodgeParts | None:
-    if not isinstance(problem.likelihood, Hodge):
-        return None
-    parts, place = decompose(problem.likelihood.counts, found.x), np.argsort(order)
-    named = tuple((int(place[i]), int(place[j]), int(place[k]), curl) for i, j, k, curl in parts.triangles)
-    return replace(parts, triangles=named)

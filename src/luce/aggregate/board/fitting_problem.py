@@ -7,15 +7,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import linalg
 
 from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.design import Counts, Design, collapse
 from luce.aggregate.board.likelihood import BattleLikelihood, Draws, Hodge, Likelihood, Model, get_model
 from luce.aggregate.board.newton import add_up, constant_on, inverse
-from luce.aggregate.board.options import Columns, Inference, Scale, Treatment, check_together, sort_options
-from luce.aggregate.board.race_likelihood import RaceLikelihood, prepare
+from luce.aggregate.board.options import (
+    Columns,
+    Inference,
+    Scale,
+    Treatment,
+    check_together,
+    kept_options,
+    sort_options,
+)
+from luce.aggregate.board.race_likelihood import RaceLikelihood
 from luce.aggregate.board.races import Races, find_race_columns, from_battles, read_races
 from luce.aggregate.board.separation import Results, linked
 from luce.checks import generator
@@ -41,6 +48,8 @@ class Request:
     rng: np.random.Generator
     said: tuple[str, ...] = ()
     """What there is to say of how the table was read."""
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that an update of the board takes over."""
 
     @staticmethod
     def of(data: Any, model: str, options: Mapping[str, Any], random_state: Any) -> Request:
@@ -50,7 +59,8 @@ class Request:
         chosen = get_model(model, treatment.draws)
         scale.factor(chosen.elo, chosen.name)
         source, said = open_table(data, treatment.short_rows)
-        return Request(source, columns, treatment, chosen, how, scale, generator(random_state), said)
+        rng, kept = generator(random_state), kept_options(options)
+        return Request(source, columns, treatment, chosen, how, scale, rng, said, kept)
 
     def battles(self) -> Battles:
         """The battles of the table."""
@@ -109,14 +119,6 @@ def take(asked: Request) -> FittingProblem:
     races = find_race_columns(asked.source, asked.columns)
     if races is None:
         return battle_problem(asked, asked.battles())
-    _check_race_settings(asked)
-    results = read_races(asked.source, *races, asked.treatment.names)
-    problem = race_problem(results, asked.model)
-    return replace(problem, n_results=float(np.sum(results.times)), said=(*asked.said, *results.notes))
-
-
-def _check_race_settings(asked: Request) -> None:
-    """Races need a model of races, and none of the settings that only battles have."""
     model, columns, treatment, label = asked.model, asked.columns, asked.treatment, asked.source.label
     if model.family != "races":
         raise SettingError(
@@ -131,6 +133,9 @@ def _check_race_settings(asked: Request) -> None:
             "on both sides, battles against oneself, strong verdicts, or a, b and outcome; leave these settings out "
             "(weight takes the weight of a race)."
         )
+    results = read_races(asked.source, *races, asked.treatment.names)
+    problem = race_problem(results, asked.model)
+    return replace(problem, n_results=float(np.sum(results.times)), said=(*asked.said, *results.notes))
 
 
 def battle_problem(asked: Request, pairs: Battles) -> FittingProblem:
@@ -153,16 +158,21 @@ def check_size(names: tuple[str, ...]) -> int:
 
 def paired_problem(battles: Battles, model: Model) -> FittingProblem:
     """Battles of two sides."""
-    n, effects = check_size(battles.names), _effects(battles)
-    counts, scale = _scaled(collapse(battles), effects)
+    check_size(battles.names)
+    effects, counts = (*(() if battles.side is None else ("side",)), *battles.covariate_names), collapse(battles)
+    scale = unit_sizes(counts.design.extra, effects)
+    counts = replace(counts, design=replace(counts.design, extra=counts.design.extra / scale))
     draws, notes = _draws(counts, model)
     used = counts.total[:, :2].sum(axis=1) > 0 if draws == "drop" else counts.total.sum(axis=1) > 0
     component, null, unseen = _identify(counts.design, used, effects)
-    if model.family == "paired" and draws == "model":
+    if draws == "model":
         null = np.vstack([null, np.zeros((1, null.shape[1]))])
+    count = np.ones(len(battles.a)) if battles.count is None else battles.count
+    twice = count * (battles.a != battles.b)
+    games = add_up(battles.a, count, battles.n_sides) + add_up(battles.b, twice, battles.n_sides)
     return FittingProblem(
         names=battles.names,
-        games=_games(battles, n),
+        games=games if battles.teams is None else np.asarray(battles.teams.T @ games),
         component=component,
         null=null,
         results=None if model.family == "hodge" else _results(counts, draws),
@@ -187,28 +197,19 @@ def _judges(group: IntArray | None) -> tuple[str, ...]:
     return (f"There are {count} judges, and with fewer than {FEW_JUDGES} errors by judge come out too small.",)
 
 
-def _effects(battles: Battles) -> tuple[str, ...]:
-    return (*(() if battles.side is None else ("side",)), *battles.covariate_names)
-
-
-def _scaled(counts: Counts, effects: tuple[str, ...]) -> tuple[Counts, FloatArray]:
-    """Columns of the design with a mean square of 1, so that no unit of measurement spoils the Hessian."""
-    scale = (
-        np.sqrt(np.einsum("rc,rc->c", counts.design.extra, counts.design.extra) / len(counts.total))
-        if effects
-        else np.empty(0)
-    )
-    for name, size in zip(effects, scale, strict=True):
-        if size == 0.0:
-            raise DataError(f"The effect {name!r} is 0 in every battle; it cannot be estimated, so leave it out.")
-    design = replace(counts.design, extra=counts.design.extra / scale) if effects else counts.design
-    return replace(counts, design=design), scale
+def unit_sizes(columns: FloatArray, effects: tuple[str, ...]) -> FloatArray:
+    """Root mean squares by which columns are divided, so that no unit of measurement spoils the Hessian."""
+    sizes: FloatArray = np.sqrt(np.einsum("rc,rc->c", columns, columns) / len(columns))
+    if not sizes.all():
+        name = effects[int(np.argmin(sizes))]
+        raise DataError(f"The effect {name!r} is 0 in every battle; it cannot be estimated, so leave it out.")
+    return sizes
 
 
 def _draws(counts: Counts, model: Model) -> tuple[Draws, list[str]]:
     wins, ties = float(counts.total[:, :2].sum()), float(counts.total[:, 2].sum())
-    if model.family == "hodge" or model.draws == "half":
-        return model.draws, []
+    if model.draws == "half":
+        return "half", []
     if wins == 0.0:
         raise DataError(
             "Every battle is a draw, so no probability of a win can be estimated; use the model 'hodge', or "
@@ -219,31 +220,24 @@ def _draws(counts: Counts, model: Model) -> tuple[Draws, list[str]]:
     return model.draws, []
 
 
-def _games(battles: Battles, n: int) -> FloatArray:
-    count = np.ones(len(battles.a)) if battles.count is None else battles.count
-    twice = count * (battles.a != battles.b)
-    by_side = add_up(battles.a, count, battles.n_sides) + add_up(battles.b, twice, battles.n_sides)
-    if battles.teams is None:
-        return by_side
-    side = np.repeat(np.arange(battles.n_sides), np.diff(battles.teams.starts))
-    return add_up(battles.teams.members, by_side[side], n)
-
-
 def _identify(
     design: Design, used: FloatArray, effects: tuple[str, ...]
 ) -> tuple[IntArray, FloatArray, tuple[str, ...]]:
     """Components, the null space of the design, and remarks about items that cannot be told apart."""
-    n, p = design.n_items, design.n_parameters
+    n, gram = design.n_items, design.gram(used.astype(np.float64)) if effects or design.teams is not None else None
     if design.teams is None:
         component = linked(n, design.first[used], design.second[used])
-        null = constant_on(component, p)
-        if effects:
-            _check_effects(design.gram(used.astype(np.float64)), n, null[:n], effects)
+        null = constant_on(component, design.n_parameters)
+        if gram is not None:
+            rest = gram[n:, n:] - gram[n:, :n] @ inverse(gram[:n, :n], null[:n]) @ gram[:n, n:]
+            values, vectors = np.linalg.eigh(rest)
+            if values[0] < 1e-9 * np.max(np.diagonal(gram)[n:]):
+                raise _confounded(effects, np.abs(vectors[:, 0]))
         return component, null, ()
-    rows = sparse.csr_array(design.teams[used])
-    inside = np.flatnonzero(np.diff(np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))) == 0)
-    component = linked(n, rows.indices[inside].astype(np.int64), rows.indices[inside + 1].astype(np.int64))
-    values, vectors = linalg.eigh(design.gram(used.astype(np.float64)))
+    met = abs(design.teams[used])
+    met = (met.T @ met).tocoo()
+    component = linked(n, met.row, met.col)
+    values, vectors = linalg.eigh(gram)
     null = vectors[:, values < 1e-10 * values[-1]]
     if np.any(np.abs(null[n:]) > 1e-6):
         raise _confounded(effects, np.max(np.abs(null[n:]), axis=1))
@@ -255,14 +249,6 @@ def _identify(
         "the strength of their team."
     )
     return component, null, (note,)
-
-
-def _check_effects(gram: FloatArray, n: int, null: FloatArray, effects: tuple[str, ...]) -> None:
-    inside = inverse(gram[:n, :n], null)
-    rest = gram[n:, n:] - gram[n:, :n] @ inside @ gram[:n, n:]
-    values, vectors = np.linalg.eigh(rest)
-    if values[0] < 1e-9 * np.max(np.diagonal(gram)[n:]):
-        raise _confounded(effects, np.abs(vectors[:, 0]))
 
 
 def _confounded(effects: tuple[str, ...], share: FloatArray) -> DataError:
@@ -287,8 +273,7 @@ def _results(counts: Counts, draws: Draws) -> Results | None:
 
 def race_problem(races: Races, model: Model) -> FittingProblem:
     """Races of several competitors."""
-    n, layout = check_size(races.names), prepare(races)
-    order = layout.tiers
+    n, order, sizes = check_size(races.names), races.tiers, np.diff(races.offsets)
     ties = bool(np.any(np.diff(order.starts) > 1))
     if model.name == "plackett_luce" and ties:
         raise DataError("Some competitors share a place, which 'plackett_luce' cannot express; use the model 'pmop'.")
@@ -297,40 +282,30 @@ def race_problem(races: Races, model: Model) -> FittingProblem:
         raise DataError(
             "In every race all competitors share one place, so no strength can be estimated; add races with an order."
         )
-    scaled, scale = _scaled_races(races)
-    better, worse = _neighbours(races, ordered)
+    scaled, scale = races, np.empty(0)
+    if races.covariates is not None:
+        # A covariate acts by its differences inside a race; one that never differs there cannot be seen.
+        flat = np.all(races.covariates == np.repeat(races.covariates[races.offsets[:-1]], sizes, axis=0), axis=0)
+        if flat.any():
+            name = races.covariate_names[int(np.argmax(flat))]
+            raise DataError(f"The effect {name!r} is the same for all competitors of every race; leave it out.")
+        scale = unit_sizes(races.covariates, races.covariate_names)
+        scaled = replace(races, covariates=races.covariates / scale)
+    # Every competitor and the next one of its race are enough for the components, since 'better' carries over. A race
+    # in which all share one place has the same probability whatever the strengths.
+    item = races.item[order.order]
+    same = (races.race[1:] == races.race[:-1]) & ordered[races.race[1:]]
+    better, worse = item[:-1][same], item[1:][same]
     component = linked(n, better, worse)
     return FittingProblem(
         names=races.names,
-        games=add_up(races.item, np.repeat(races.times, np.diff(races.offsets)), n),
+        games=add_up(races.item, np.repeat(races.times, sizes), n),
         component=component,
         null=constant_on(component, n + len(scale)),
         results=None if ties else Results(n, better, worse),
-        likelihood=RaceLikelihood(scaled, layout if scaled is races else None),
+        likelihood=RaceLikelihood(scaled),
         effects=races.covariate_names,
         effect_scale=scale,
         notes=_judges(races.group),
         alike=races.group is None and bool(np.all(races.squares == races.count)),
     )
-
-
-def _scaled_races(races: Races) -> tuple[Races, FloatArray]:
-    if races.covariates is None:
-        return races, np.empty(0)
-    scale = np.sqrt(np.mean(races.covariates**2, axis=0))
-    # A covariate acts by its differences inside a race; one that never differs there cannot be seen.
-    first = np.repeat(races.covariates[races.offsets[:-1]], np.diff(races.offsets), axis=0)
-    for name, flat in zip(races.covariate_names, np.all(races.covariates == first, axis=0), strict=True):
-        if flat:
-            raise DataError(f"The effect {name!r} is the same for all competitors of every race; leave it out.")
-    return replace(races, covariates=races.covariates / scale), scale
-
-
-def _neighbours(races: Races, ordered: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
-    """Every competitor and the next one in its race: enough for the components, since 'better' carries over.
-
-    Races in which all share one place are left out: their probability is the same whatever the strengths.
-    """
-    race, item = races.race, races.item[races.tiers.order]
-    same = (race[1:] == race[:-1]) & ordered[race[1:]]
-    return item[:-1][same], item[1:][same]

@@ -11,7 +11,6 @@ from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.options import Columns, Inference, Treatment, check_together, sort_options
 from luce.aggregate.board.outcomes import TIE
 from luce.aggregate.board.result import Board
-from luce.data.names import one_code
 from luce.data.table import Table
 from luce.errors import SettingError
 from luce.types import FloatArray
@@ -48,7 +47,7 @@ def judge_agreement(board: Board, data: Any, *, level: float = 0.95, **options: 
         raise SettingError(f"The model {board.model.name!r} has no probabilities of battles; use 'davidson' instead.")
     source = Table.open(data)
     battles = read_battles(source, find_columns(source, columns), treatment)
-    names = one_code(source.column(columns.group, role="judge"))[1]
+    names = battles.group_names
     assert battles.group is not None
     if battles.share is not None or treatment.strong != 1.0 or np.any(battles.a == battles.b):
         raise SettingError(

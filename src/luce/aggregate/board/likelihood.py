@@ -6,15 +6,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal, Self
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import brentq
 
-from luce.aggregate.board.design import Counts
-from luce.aggregate.board.newton import Point, cross
+from luce.aggregate.board.design import Counts, Design, shares
+from luce.aggregate.board.newton import Point, add_up, cross
+from luce.checks import one_of
 from luce.errors import SettingError
 from luce.numerics import links
 from luce.numerics.compiled import kernel, part
@@ -94,59 +94,16 @@ Draws = Literal["model", "half", "drop"]
 
 _CHUNK = 65_536
 _DERIVATIVES, _SCATTER, _TIE_SCORE = range(3)
+_SQUARES = -1
+"""The code of least squares, in the place of that of a link."""
 
 
 _MANY_ROWS, _SAMPLE = 200_000, 16
 
 
 @dataclass(frozen=True, eq=False)
-class _OfCounts(Likelihood):
-    """What likelihoods of counts on a linear design share."""
-
-    counts: Counts
-
-    @property
-    def n_parameters(self) -> int:
-        """Strengths and coefficients."""
-        return self.counts.design.n_parameters
-
-    def within(self, label: IntArray) -> Self:
-        """That of the rows between items with one label."""
-        return replace(self, counts=self.counts.within(label))
-
-    def resampled(self, rng: np.random.Generator) -> Self:
-        """That of a bootstrap sample."""
-        return replace(self, counts=self.counts.resampled(rng))
-
-    def sample(self) -> Self | None:
-        """That of some rows, where there are very many."""
-        many = len(self.counts.total) > _MANY_ROWS
-        return replace(self, counts=self.counts.every(_SAMPLE)) if many else None
-
-    def meat(self, x: FloatArray) -> FloatArray:
-        """The middle of the sandwich; the battles of one judge may depend on each other."""
-        judged = self.counts.judged
-        if judged is None:
-            return self.scatter(x)
-        by_d, by_t = self.scores(x)
-        cells = self.counts.design.matrix()[np.repeat(np.arange(len(self.counts.total)), 3)]
-        sums = sparse.csr_array(judged.multiply(by_d[None, :])) @ cells
-        if self.n_parameters > sums.shape[1]:
-            sums = sparse.csr_array(sparse.hstack([sums, sparse.csr_array((judged @ by_t)[:, None])]))
-        return cross(sums)
-
-    @abstractmethod
-    def scatter(self, x: FloatArray) -> FloatArray:
-        """Sum over battles of the outer product of their score vectors."""
-
-    @abstractmethod
-    def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of every cell (row of the design times 3 plus outcome): d log P / d (predictor) and / d (tie parameter)."""
-
-
-@dataclass(frozen=True, eq=False)
-class BattleLikelihood(_OfCounts):
-    r"""Minus the log-likelihood of counts.
+class BattleLikelihood(Likelihood):
+    r"""Minus the log-likelihood of counts on a linear design.
 
     $$-\sum_r \left(w_r \log P(d_r) + l_r \log P(-d_r) + t_r \log P_0(d_r)\right),
       \quad d = X\beta,$$
@@ -156,7 +113,8 @@ class BattleLikelihood(_OfCounts):
     $\log P_0 = (\log P(d) + \log P(-d)) / 2$.
     """
 
-    link: links.Link
+    counts: Counts
+    link: links.Link | None
     draws: Draws
 
     @property
@@ -164,30 +122,85 @@ class BattleLikelihood(_OfCounts):
         """Strengths, coefficients and the tie parameter."""
         return self.counts.design.n_parameters + (self.draws == "model")
 
+    def within(self, label: IntArray) -> Self:
+        """That of the rows between items with one label."""
+        rows, of = self.counts.design, self.counts
+        same = (label[rows.first] == label[rows.second])[:, None]
+        return replace(self, counts=Counts(rows, of.total * same, of.squares * same))
+
+    def resampled(self, rng: np.random.Generator) -> Self:
+        """That with Dirichlet weights of battles (or of whole groups), summed by cell: the Bayesian bootstrap.
+
+        Drawing battles with replacement was rejected: a sample may lose the only win of an item, and its estimate is
+        then infinite. The sum of k exponential weights is Gamma(k), so that a cell needs one draw.
+        """
+        of = self.counts
+        if of.judged is not None:
+            total = shares(np.ones(of.judged.shape[0]), rng) @ of.judged
+        elif of.weighted is not None:
+            cell, times, weight = of.weighted
+            total = add_up(cell, shares(times, rng) * weight, of.total.size)
+        else:
+            total = shares(of.total.ravel(), rng)
+        return self._counting(total.reshape(of.total.shape))
+
+    def _counting(self, total: FloatArray) -> Self:
+        return replace(self, counts=Counts(self.counts.design, total, total))
+
+    def sample(self) -> Self | None:
+        """That of every so many rows, where there are very many and each battle has one of its own."""
+        of, d, rows = self.counts, self.counts.design, np.arange(0, len(self.counts.total), _SAMPLE)
+        if len(of.total) <= _MANY_ROWS:
+            return None
+        teams = None if d.teams is None else d.teams[rows]
+        part = Design(d.n_items, d.first[rows], d.second[rows], d.extra[rows], teams)
+        return replace(self, counts=Counts(part, of.total[rows], of.squares[rows]))
+
+    def meat(self, x: FloatArray) -> FloatArray:
+        """The middle of the sandwich; the battles of one judge may depend on each other."""
+        judged, rows = self.counts.judged, len(self.counts.total)
+        if judged is None:
+            (ss, st, _), (tt, _, _) = self._rows(x, _SCATTER)
+            return self._assemble(np.zeros(rows), 0.0, ss, st, float(tt))[1]
+        # Of every cell (row of the design times 3 plus outcome): d log P / d (predictor) and / d (tie parameter).
+        by_d, by_t = np.zeros((rows, 3)), np.zeros((rows, 3))
+        for outcome in range(3):
+            # One battle of this outcome in every row: the derivatives of the sum are then those of its terms.
+            one = np.zeros((rows, 3))
+            one[:, outcome] = 1.0
+            alone = self._counting(one)
+            (by_d[:, outcome], _, _), _ = alone._rows(x, _DERIVATIVES)
+            by_t[:, outcome] = alone._rows(x, _TIE_SCORE)[0][0]
+        cells = self.counts.design.matrix()[np.repeat(np.arange(rows), 3)]
+        sums = sparse.csr_array(judged.multiply(by_d.reshape(1, -1))) @ cells
+        if self.n_parameters > sums.shape[1]:
+            sums = sparse.csr_array(sparse.hstack([sums, sparse.csr_array((judged @ by_t.ravel())[:, None])]))
+        return cross(sums)
+
     def start(self) -> FloatArray:
         """All equal, and the tie parameter that explains the share of draws between equals."""
         x = super().start()
-        if self.draws == "model":
-            total = self.counts.total.sum(axis=0)
-            share = total[2] / total.sum()
-            x[-1] = _equal_share(self.link, share)
+        if self.draws == "model" and self.link is not None:
+            # With which equals draw as often as there are draws.
+            total, link = self.counts.total.sum(axis=0), self.link
+            share = np.clip(total[2] / total.sum(), 1e-3, 1.0 - 1e-3)
+            x[-1] = brentq(lambda t: float(np.exp(link.tie([0.0], t).value[0])) - share, *link.bounds, xtol=1e-6)
         return x
 
     def _rows(self, x: FloatArray, wanted: int) -> tuple[FloatArray, FloatArray]:
         """(3, rows) and 3 sums over outcomes; see `_by_row`."""
         p = self.counts.design.n_parameters
         d = self.counts.design.predict(x[:p])
-        t = float(x[p]) if self.draws == "model" else 0.0
         modelled = self.draws == "model"
-        code = self.link.code if modelled else self.link.code_without_ties
+        t = float(x[p]) if modelled else 0.0
+        code = _SQUARES if self.link is None else self.link.code if modelled else self.link.code_without_ties
         weight = self.counts.squares if wanted == _SCATTER else self.counts.total
         out = np.empty((3, len(d)))
         chunks = [(low, min(low + _CHUNK, len(d))) for low in range(0, len(d), _CHUNK)]
 
         def run(_: int, chunk: Chunk) -> FloatArray:
             sums, rows = np.empty(3), slice(*chunk)
-            given = code, modelled, self.draws == "half", wanted, d[rows], t, weight[rows], out[:, rows], sums
-            _by_row(*given)
+            _by_row(code, modelled, self.draws == "half", wanted, d[rows], t, weight[rows], out[:, rows], sums)
             return sums
 
         return out, np.sum(map_chunks(run, chunks), axis=0)
@@ -196,24 +209,6 @@ class BattleLikelihood(_OfCounts):
         """Value, gradient and Hessian of what is minimised."""
         (g, h, mixed), (value, g_tie, h_tie) = self._rows(x, _DERIVATIVES)
         return Point(-float(value), *self._assemble(-g, -g_tie, -h, -mixed, -h_tie))
-
-    def scatter(self, x: FloatArray) -> FloatArray:
-        """Sum over battles of the outer product of their score vectors."""
-        (ss, st, _), (tt, _, _) = self._rows(x, _SCATTER)
-        return self._assemble(np.zeros(len(ss)), 0.0, ss, st, float(tt))[1]
-
-    def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of every cell (row of the design times 3 plus outcome): d log P / d (predictor) and / d (tie parameter)."""
-        rows = len(self.counts.total)
-        by_d, by_t = np.zeros((rows, 3)), np.zeros((rows, 3))
-        for outcome in range(3):
-            # One battle of this outcome in every row: the derivatives of the sum are then those of its terms.
-            one = np.zeros((rows, 3))
-            one[:, outcome] = 1.0
-            alone = replace(self, counts=self.counts.with_totals(one))
-            (by_d[:, outcome], _, _), _ = alone._rows(x, _DERIVATIVES)
-            by_t[:, outcome] = alone._rows(x, _TIE_SCORE)[0][0]
-        return by_d.ravel(), by_t.ravel()
 
     def _assemble(
         self, g: FloatArray, g_tie: float, h: FloatArray, mixed: FloatArray, h_tie: float
@@ -276,6 +271,9 @@ def _by_row(code, modelled, half, wanted, d, t, weight, out, sums):  # type: ign
 @part
 def log_probability(code, modelled, outcome, d, t):  # type: ignore[no-untyped-def]
     """Log P of an outcome (0: a won, 1: b won, 2: draw) and its derivatives in d and t: d, dd, t, tt, dt."""
+    if code == _SQUARES:
+        residual = (1.0 if outcome == 0 else -1.0 if outcome == 1 else 0.0) - d
+        return -0.5 * residual * residual, residual, -1.0, 0.0, 0.0, 0.0
     if outcome == 0:
         return links.win(code, d, t)
     if outcome == 2 and modelled:
@@ -287,50 +285,20 @@ def log_probability(code, modelled, outcome, d, t):  # type: ignore[no-untyped-d
     return 0.5 * (ahead + value), 0.5 * (ahead_d - by_d), 0.5 * (ahead_dd + by_dd), 0.0, 0.0, 0.0
 
 
-MARGIN = np.array([1.0, -1.0, 0.0])
-"""Of a win, a loss and a draw."""
-
-
 @dataclass(frozen=True, eq=False)
-class Hodge(_OfCounts):
+class Hodge(BattleLikelihood):
     r"""Half the sum of squares $\frac{1}{2} \sum_{battles} (y - d)^2$, y = 1 for a win of a, -1 for b and 0 for a tie.
 
     A difference of strengths is thus a mean margin, P(a wins) - P(b wins), not a log-odds. It needs no prior for items
-    that never win.
+    that never win. One Newton step solves it.
     """
 
-    @cached_property
-    def _laplacian(self) -> FloatArray:
-        return self.counts.design.gram(self.counts.total.sum(axis=1))
-
-    def __call__(self, x: FloatArray) -> Point:
-        """Value, gradient and Hessian; quadratic, so that one Newton step solves it."""
-        d = self.counts.design.predict(x)
-        residual = MARGIN - d[:, None]
-        value = 0.5 * float(np.sum(self.counts.total * residual**2))
-        gradient = -self.counts.design.pull(np.sum(self.counts.total * residual, axis=1))
-        return Point(value, gradient, self._laplacian)
-
-    def scatter(self, x: FloatArray) -> FloatArray:
-        """Sum over battles of the outer product of their score vectors."""
-        residual = MARGIN - self.counts.design.predict(x)[:, None]
-        return self.counts.design.gram(np.sum(self.counts.squares * residual**2, axis=1))
-
-    def scores(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of every cell: the derivative of minus the value in the predictor; there is no tie parameter."""
-        residual = (MARGIN - self.counts.design.predict(x)[:, None]).ravel()
-        return residual, np.zeros_like(residual)
+    link: None = None
+    draws: Draws = "half"
 
     def log_likelihood(self, x: FloatArray, at: Point) -> float:
         """Least squares has no likelihood: NaN."""
         return float("nan")
-
-
-def _equal_share(link: links.Link, share: float) -> float:
-    """The unconstrained tie parameter with which equals draw with this probability."""
-    share = min(max(share, 1e-3), 1.0 - 1e-3)
-    low, high = link.bounds
-    return float(brentq(lambda t: float(np.exp(link.tie([0.0], t).value[0])) - share, low, high, xtol=1e-6))
 
 
 @dataclass(frozen=True)
@@ -363,7 +331,7 @@ MODELS = {
     for model in (
         Model("bradley_terry", "paired", links.get("bradley_terry"), "half"),
         Model("davidson", "paired", links.get("davidson")),
-        Model("hodge", "hodge", elo=None),
+        Model("hodge", "hodge", draws="half", elo=None),
         Model("plackett_luce", "races"),
         Model("pmop", "races"),
         Model("rao_kupper", "paired", links.get("rao_kupper")),
@@ -383,10 +351,9 @@ def get_model(name: str, draws: str | None = None) -> Model:
     model = MODELS[canonical(name)]
     if draws is None:
         return model
-    if draws not in ("model", "half", "drop"):
-        raise SettingError(f"draws is {draws!r}; it must be 'model', 'half' or 'drop'.")
+    one_of("draws", draws, ("model", "half", "drop"))
     if model.family != "paired":
         raise SettingError(
             f"draws is {draws!r}, but the model {model.name!r} has one treatment of draws; leave it out."
         )
-    return Model(model.name, model.family, model.link, draws, model.elo)  # type: ignore[arg-type]
+    return replace(model, draws=draws)  # type: ignore[arg-type]

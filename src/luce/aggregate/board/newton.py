@@ -10,6 +10,8 @@ from scipy import linalg, sparse
 
 from luce.types import FloatArray, IntArray
 
+_MOST_STEPS = 100
+
 
 class Point(NamedTuple):
     """Value, gradient and Hessian of the function that is minimised."""
@@ -34,7 +36,6 @@ def newton(
     null: FloatArray,
     *,
     tolerance: float = 1e-6,
-    max_iter: int = 100,
     flat: float = 1e-7,
 ) -> Solution:
     """Minimise from `start`; the function must not change along the orthonormal columns of `null`.
@@ -50,8 +51,8 @@ def newton(
     x, at, lift = start, function(start), 0.0
     diagonal = np.diagonal(at.hessian)
     floor = flat * float(np.min(diagonal[diagonal > 0.0], initial=np.inf))
-    for iteration in range(1, max_iter + 1):
-        step, lift, curvature = _step(at, null, lift)
+    for iteration in range(1, _MOST_STEPS + 1):
+        step, lift, curvature = newton_step(at, null, lift)
         if curvature < floor:
             return Solution(x, at, iteration, False)
         full = bool(np.max(np.abs(step), initial=0.0) < tolerance and lift == 0.0)
@@ -60,7 +61,7 @@ def newton(
         x, at, moved = _descend(function, x, at, step)
         if not moved:
             return Solution(x, at, iteration, False)
-    return Solution(x, at, max_iter, False)
+    return Solution(x, at, _MOST_STEPS, False)
 
 
 def after(at: Point, step: FloatArray) -> Point:
@@ -69,22 +70,25 @@ def after(at: Point, step: FloatArray) -> Point:
     return Point(at.value + float(step @ (at.gradient + 0.5 * pull)), at.gradient + pull, at.hessian)
 
 
-def _step(at: Point, null: FloatArray, lift: float) -> tuple[FloatArray, float, float]:
+def newton_step(at: Point, null: FloatArray, lift: float = 0.0) -> tuple[FloatArray, float, float]:
     """The Newton step, the lift it needed, and the least pivot of the Hessian (infinite where it was lifted)."""
     scale = float(np.max(np.abs(np.diagonal(at.hessian)), initial=1e-300))
     fixed = at.hessian + scale * (null @ null.T)
-    lift *= 0.1
-    if lift < 1e-9 * scale:
-        lift = 0.0
+    factor, lift = cholesky(fixed, 0.1 * lift if lift >= 1e-8 * scale else 0.0, 1e-6 * scale)
+    step = -linalg.cho_solve((factor, False), at.gradient, check_finite=False)
+    least = np.inf if lift else float(np.min(np.diagonal(factor))) ** 2
+    return step - null @ (null.T @ step), lift, least
+
+
+def cholesky(matrix: FloatArray, lift: float, first: float) -> tuple[FloatArray, float]:
+    """The upper factor, and how much the diagonal was lifted for it: as given, or from `first` on what it needs."""
     while True:
         try:
-            factor = linalg.cho_factor(fixed + lift * np.eye(len(fixed)) if lift else fixed, check_finite=False)
+            return linalg.cholesky(matrix + lift * np.eye(len(matrix)) if lift else matrix, check_finite=False), lift
         except linalg.LinAlgError:
-            lift = max(10.0 * lift, 1e-6 * scale)
-            continue
-        step = -linalg.cho_solve(factor, at.gradient, check_finite=False)
-        least = np.inf if lift else float(np.min(np.diagonal(factor[0]))) ** 2
-        return step - null @ (null.T @ step), lift, least
+            if not np.isfinite(lift):  # an entry is NaN
+                raise
+            lift = max(10.0 * lift, first)
 
 
 def _descend(
@@ -106,18 +110,6 @@ def _descend(
     return x, at, False
 
 
-def solve(matrix: FloatArray, null: FloatArray, right: FloatArray) -> FloatArray:
-    """The solution of a positive definite system on the complement of `null`."""
-    scale = float(np.max(np.diagonal(matrix), initial=1e-300))
-    try:
-        factor = linalg.cho_factor(matrix + scale * (null @ null.T), check_finite=False)
-    except linalg.LinAlgError:
-        return inverse(matrix, null) @ right
-    found = linalg.cho_solve(factor, right, check_finite=False)
-    result: FloatArray = found - null @ (null.T @ found)
-    return result
-
-
 def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:
     """The inverse of a positive definite matrix on the complement of `null`, zero on `null`.
 
@@ -130,8 +122,7 @@ def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:
     except linalg.LinAlgError:
         values, vectors = np.linalg.eigh(matrix)
         curved = values > 1e-12 * np.max(np.abs(values))
-        found: FloatArray = (vectors[:, curved] / values[curved]) @ vectors[:, curved].T
-        return found
+        return np.asarray((vectors[:, curved] / values[curved]) @ vectors[:, curved].T)
     full = inverse_of_factor(factor)
     if null.size:
         full -= null @ (null.T @ full)
@@ -153,8 +144,7 @@ def constant_on(label: IntArray, parameters: int | None = None) -> FloatArray:
     """(parameters, labels) orthonormal: adding a constant to all items of one label; items are the first parameters."""
     null = np.zeros((len(label) if parameters is None else parameters, int(label.max()) + 1))
     null[np.arange(len(label)), label] = 1.0
-    result: FloatArray = null / np.sqrt(np.maximum(np.sum(null, axis=0), 1.0))
-    return result
+    return np.asarray(null / np.sqrt(np.maximum(np.sum(null, axis=0), 1.0)))
 
 
 def cross(sums: sparse.csr_array) -> FloatArray:

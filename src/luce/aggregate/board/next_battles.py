@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from luce.aggregate.board.posterior import Posterior, difference_variances, precisions
-from luce.checks import fits_in_memory, is_whole
-from luce.errors import DataError, SettingError
+from luce.checks import fits_in_memory, whole
+from luce.errors import DataError
 from luce.result import Result, Sheet
 from luce.types import FloatArray
 
@@ -70,9 +70,7 @@ def next_battles(
     weights 1 / v. Of eight other weights, among them $|d| v^{-3/2}$ and those that rise near a decision, none needed
     fewer battles in simulations beyond their error.
     """
-    if not is_whole(n, 1):
-        raise SettingError(f"n is {n!r}; it must be a whole number of battles, 1 or more.")
-    m, names = len(posterior.names), posterior.names
+    n, m, names = whole("n", n, 1), len(posterior.names), posterior.names
     if m < 2:
         raise DataError("The board has one item; battles need two.")
     fits_in_memory(64.0 * m**2, f"A choice among the pairs of {m:,} items", "choose among fewer items")

@@ -33,14 +33,6 @@ _ALLOWED = (
 )
 
 
-class Sides(NamedTuple):
-    """Who met, row by row: numbers into the names of the items."""
-
-    a: IntArray
-    b: IntArray
-    names: Sequence[str]
-
-
 class Outcomes(NamedTuple):
     """Who won, row by row."""
 
@@ -52,8 +44,8 @@ class Outcomes(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read_outcomes(column: Column, sides: Sides | None) -> Outcomes:
-    """An outcome a row and what there is to say of them; `sides` is None where they are teams.
+def read_outcomes(column: Column, a: IntArray, b: IntArray, items: Sequence[str]) -> Outcomes:
+    """An outcome a row and what there is to say of them; a and b number the items, of which teams have none.
 
     Words and numbers are of the sides: 'a' is the item in the first column, whatever it is called. Where an outcome is
     no such word, all may be names of winners, or all numbers. What could be both a word and a name, with different
@@ -61,7 +53,12 @@ def read_outcomes(column: Column, sides: Sides | None) -> Outcomes:
     """
     codes, found = column.codes()
     words = np.array([_meaning(value) for value in found], dtype=np.int64)
-    named = None if sides is None else _by_name(codes, found, words, sides)
+    # The outcomes if they name the winner, -1 where one names neither side; None where none is the name of an item.
+    index, named = {plain_form(item): i for i, item in enumerate(items)}, None
+    item = np.array([index.get(plain_form(value), -1) for value in found], dtype=np.int64)
+    if np.any(item >= 0):
+        undecided = np.where(words >= TIE, words, -1)[codes]
+        named = np.where(item[codes] == a, A_WINS, np.where(item[codes] == b, B_WINS, undecided))
     if np.all(words >= 0):
         if named is not None and np.all(named >= 0) and np.any(named != words[codes]):
             row = int(np.flatnonzero(named != words[codes])[0])
@@ -101,14 +98,3 @@ def _graded(values: FloatArray, name: str) -> tuple[FloatArray, str] | None:
         return None
     read = f"1 (a wins) to 2 (b wins), in between a part of a win for each{', and 0 as a draw' if drawn.any() else ''}"
     return np.where(drawn, 0.5, 2.0 - values), f"The column {name!r} was read as numbers from {read}."
-
-
-def _by_name(codes: IntArray, found: Sequence[str], words: IntArray, sides: Sides) -> IntArray | None:
-    """The outcomes if they name the winner, -1 where one names neither side; None where none is the name of an item."""
-    index = {plain_form(item): i for i, item in enumerate(sides.names)}
-    item = np.array([index.get(plain_form(value), -1) for value in found], dtype=np.int64)
-    if not np.any(item >= 0):
-        return None
-    undecided = np.where(words >= TIE, words, -1)[codes]
-    winner = item[codes]
-    return np.where(winner == sides.a, A_WINS, np.where(winner == sides.b, B_WINS, undecided))

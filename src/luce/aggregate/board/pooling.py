@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
 from scipy.optimize import minimize_scalar
 
 from luce.aggregate.board.fitting_problem import FittingProblem
-from luce.aggregate.board.newton import Point, after, inverse_of_factor
+from luce.aggregate.board.newton import Point, after, cholesky, inverse_of_factor
 from luce.aggregate.board.posterior import centre, centre_covariance, mean_weights
 from luce.aggregate.board.separation import Separation, describe
-from luce.aggregate.board.solve import Estimate, Near, Prior, start_near
+from luce.aggregate.board.solve import Estimate, Prior
 from luce.types import FloatArray, IntArray
 
 _LEAST, _MOST = np.log(0.01), np.log(5.0)
@@ -51,8 +50,7 @@ class _Top(NamedTuple):
     def covariance(self, c: int, rows: IntArray) -> FloatArray:
         """Of one category."""
         side = self.ridge * self.inverses[c][:, : len(rows)]
-        result: FloatArray = self.inverses[c] + side @ self.of_means[np.ix_(rows, rows)] @ side.T
-        return result
+        return np.asarray(self.inverses[c] + side @ self.of_means[np.ix_(rows, rows)] @ side.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,19 +132,13 @@ class _Categories:
 
 def _inverse(matrix: FloatArray) -> tuple[FloatArray, float]:
     """The inverse and the log of the determinant; lifted where the matrix is not positive definite (PMOP with ties)."""
-    scale, lift = float(np.max(np.abs(np.diagonal(matrix)))), 0.0
-    while True:
-        try:
-            factor = linalg.cholesky(matrix + lift * np.eye(len(matrix)) if lift else matrix, check_finite=False)
-        except linalg.LinAlgError:
-            lift = max(10.0 * lift, 1e-9 * scale)
-            continue
-        size = 2.0 * float(np.sum(np.log(np.diagonal(factor))))
-        return inverse_of_factor(factor), size
+    factor, _ = cholesky(matrix, 0.0, 1e-9 * float(np.max(np.abs(np.diagonal(matrix)))))
+    size = 2.0 * float(np.sum(np.log(np.diagonal(factor))))
+    return inverse_of_factor(factor), size
 
 
 def pool(
-    whole: FittingProblem, found: Estimate, problems: Sequence[FittingProblem], near: Near
+    whole: FittingProblem, found: Estimate, problems: Sequence[FittingProblem], starts: list[FloatArray]
 ) -> tuple[list[Estimate], float]:
     r"""The estimate of every category, and the mean of the spread.
 
@@ -170,8 +162,7 @@ def pool(
         precision=matrix,
         factor=found.factor,
     )
-    begin = [start_near(problem, near) for problem in problems]
-    first, tops = _Top(begin, found.x[:n].copy(), model.likelihoods(begin)), dict[float, _Top]()
+    first, tops = _Top(starts, found.x[:n].copy(), model.likelihoods(starts)), dict[float, _Top]()
 
     def height(u: float) -> float:
         """From the nearest spread that is known."""

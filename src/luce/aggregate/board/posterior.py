@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from luce.aggregate.board.newton import cholesky
 from luce.errors import DataError
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import map_chunks
@@ -55,8 +56,7 @@ def centre_covariance(covariance: FloatArray, weights: FloatArray, component: In
 def difference_variances(covariance: FloatArray) -> FloatArray:
     """Var(x_i - x_j) of all pairs."""
     variance = np.diagonal(covariance)
-    spread: FloatArray = np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 0.0)
-    return spread
+    return np.asarray(np.maximum(variance[:, None] + variance[None, :] - 2.0 * covariance, 0.0))
 
 
 class QuasiVariances(NamedTuple):
@@ -101,16 +101,11 @@ def quasi_variances(covariance: FloatArray) -> QuasiVariances | None:
 
 def draw_normal(covariance: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
     """(draws, n) deviations with this covariance, which may be singular."""
-    n = len(covariance)
-    # A millionth of a millionth of the variance lifts the directions that have none; an eigenvalue decomposition
-    # needs no lift and twenty times as long, so that it serves only where rounding took more than the lift gives.
+    # A millionth of a millionth of the variance lifts the directions that have none, or more where rounding took it;
+    # an eigenvalue decomposition needs no lift and twenty times as long.
     lift = 1e-12 * float(np.max(np.diagonal(covariance), initial=1e-300))
-    try:
-        root = np.linalg.cholesky(covariance + lift * np.eye(n))
-    except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return rng.standard_normal((draws, n)) @ root.T
+    root, _ = cholesky(covariance, lift, lift)
+    return np.asarray(rng.standard_normal((draws, len(covariance))) @ root)
 
 
 def ranks(strength: FloatArray, component: IntArray) -> IntArray:
@@ -136,21 +131,8 @@ class RankSets(NamedTuple):
     """(i, j): j is better than i beyond doubt, for all pairs at once."""
     each_lower: IntArray
     each_upper: IntArray
-    critical: float = math.inf
+    critical: float
     """What the statistic of a pair that is not decided would have to exceed, for all pairs at once."""
-
-    def at(self, order: IntArray) -> RankSets:
-        """With the items in another order."""
-        lower, upper, better, least, most, critical = self
-        ends = (lower[order], upper[order], better[np.ix_(order, order)], least[order], most[order])
-        return RankSets(*ends, critical)
-
-
-def no_sets(component: IntArray) -> RankSets:
-    """Nothing is decided: every item may have any rank of its component."""
-    n = len(component)
-    first, last = np.ones(n, dtype=np.int64), np.bincount(component)[component]
-    return RankSets(first, last, np.zeros((n, n), dtype=bool), first, last)
 
 
 Rows = Callable[[NDArray[np.bool_]], FloatArray]
@@ -277,15 +259,15 @@ class Posterior:
         component: IntArray,
         level: float,
         *,
-        sets: RankSets | np.random.Generator | FloatArray,
+        sets: RankSets,
         ends: tuple[FloatArray, FloatArray] | None = None,
         unknown: NDArray[np.bool_] | IntArray | None = None,
         profile: Callable[[int, int], tuple[float, float, float] | None] | None = None,
     ) -> Posterior:
         """Items in any order, put in order of strength.
 
-        `sets` are the rank sets, or what they come from: deviations, or the source of normal ones. Intervals are normal
-        unless their `ends` are given; `unknown` items have no errors, nor intervals unless they are given.
+        Intervals are normal unless their `ends` are given; `unknown` items have no errors, nor intervals unless they
+        are given.
         """
         se = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
         lower, upper = normal_ends(strength, se, level) if ends is None else ends
@@ -293,11 +275,9 @@ class Posterior:
             se[unknown] = np.nan
             if ends is None:
                 lower[unknown] = upper[unknown] = np.nan
-        if not isinstance(sets, RankSets):
-            drawn = draw_normal(covariance, RANK_DRAWS, sets) if isinstance(sets, np.random.Generator) else sets
-            sets = rank_sets(strength, covariance, drawn, component, level)
         order = np.lexsort((np.array(names), -strength, component))
         both = np.ix_(order, order)
+        low, high, better, least, most, critical = sets
         return Posterior(
             names=tuple(names[i] for i in order),
             strength=strength[order],
@@ -308,7 +288,7 @@ class Posterior:
             lower=lower[order],
             upper=upper[order],
             rank=ranks(strength, component)[order],
-            sets=sets.at(order),
+            sets=RankSets(low[order], high[order], better[both], least[order], most[order], critical),
             order=order,
             profile=profile,
         )
@@ -328,10 +308,8 @@ class Posterior:
     @property
     def components(self) -> list[list[str]]:
         """Items that can be compared with each other, the largest component first."""
-        groups: list[list[str]] = [[] for _ in range(int(self.component.max()) + 1)]
-        for name, c in zip(self.names, self.component, strict=True):
-            groups[c].append(name)
-        return groups
+        members = (np.flatnonzero(self.component == c) for c in range(int(self.component.max()) + 1))
+        return [[self.names[i] for i in rows] for rows in members]
 
     @property
     def tiers(self) -> list[list[str]]:

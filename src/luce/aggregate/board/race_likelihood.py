@@ -9,9 +9,10 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
+from luce.aggregate.board.design import shares
 from luce.aggregate.board.likelihood import Likelihood
 from luce.aggregate.board.newton import Point, add_up, cross
-from luce.aggregate.board.races import Races, split
+from luce.aggregate.board.races import Races
 from luce.numerics.compiled import kernel, part
 from luce.numerics.races import dead_heats
 from luce.numerics.segments import Tiers
@@ -27,20 +28,6 @@ class Layout(NamedTuple):
     covariates: FloatArray
     cuts: IntArray
     """Where the tiers that something comes after, which all but the last of a race are, begin among their rows."""
-
-
-def prepare(races: Races) -> Layout:
-    """The ordered partitions of the places of all races."""
-    cut = races.tiers
-    sizes = np.diff(cut.starts)
-    given = np.empty((len(races.item), 0)) if races.covariates is None else races.covariates
-    return Layout(
-        tiers=cut,
-        item=races.item[cut.order],
-        race=races.race,
-        covariates=np.ascontiguousarray(given[cut.order]),
-        cuts=np.concatenate([[0], np.cumsum(np.delete(sizes, cut.queries[1:] - 1))]),
-    )
 
 
 class _Stages(NamedTuple):
@@ -87,7 +74,17 @@ class RaceLikelihood(Likelihood):
 
     @cached_property
     def _laid(self) -> Layout:
-        return self.layout or prepare(self.races)
+        if self.layout is not None:
+            return self.layout
+        races, tiers = self.races, self.races.tiers
+        given = np.empty((len(races.item), 0)) if races.covariates is None else races.covariates
+        return Layout(
+            tiers=tiers,
+            item=races.item[tiers.order],
+            race=races.race,
+            covariates=np.ascontiguousarray(given[tiers.order]),
+            cuts=np.concatenate([[0], np.cumsum(np.delete(np.diff(tiers.starts), tiers.queries[1:] - 1))]),
+        )
 
     def _at(self, x: FloatArray, *, bent: bool = True) -> _Stages:
         n, (_, starts, queries), laid = len(self.races.names), self._laid.tiers, self._laid
@@ -143,31 +140,44 @@ class RaceLikelihood(Likelihood):
         constant = left * np.log(2) + np.log1p(-(0.5**left)) - np.log(left) + np.log(sizes)
         return -at.value - float(np.add.reduceat(constant, order.queries[:-1]) @ self.races.count)
 
-    def scores(self, x: FloatArray) -> sparse.csr_array:
-        """(races, parameters): the gradient of the log-likelihood of each race, without its weight."""
-        by_row = -self._at(x).gradients
-        shape = (len(self.races.count), len(self.races.names))
-        items = sparse.csr_array((by_row, (self._laid.race, self._laid.item)), shape=shape)
-        if not self.races.covariate_names:
-            return items
-        product = by_row[:, None] * self._laid.covariates
-        return sparse.hstack([items, np.add.reduceat(product, self.races.offsets[:-1])], format="csr")
-
     def meat(self, x: FloatArray) -> FloatArray:
         """Sum over races, or over judges where there are any, of the outer product of their score vectors."""
-        scores, run = self.scores(x), self.races
+        by_row, run = -self._at(x).gradients, self.races
+        shape = (len(run.count), len(run.names))
+        scores = sparse.csr_array((by_row, (self._laid.race, self._laid.item)), shape=shape)
+        if run.covariate_names:
+            product = by_row[:, None] * self._laid.covariates
+            scores = sparse.hstack([scores, np.add.reduceat(product, run.offsets[:-1])], format="csr")
         if run.group is None:
-            result: FloatArray = (scores.T @ scores.multiply(run.squares[:, None])).toarray()
-            return result
+            return np.asarray((scores.T @ scores.multiply(run.squares[:, None])).toarray())
         return cross(sparse.csr_array((run.count, (run.group, np.arange(len(run.count))))) @ scores)
 
     def within(self, label: IntArray) -> Self:
-        """That of every race cut where the label of the competitors changes."""
-        return replace(self, races=split(self.races, label), layout=None)
+        """That of every race cut, in the order of its places, where the label of the competitors changes."""
+        run, order, race = self.races, self.races.tiers.order, self.races.race
+        of = label[run.item[order]]
+        starts = np.flatnonzero(np.concatenate([[True], (race[1:] != race[:-1]) | (of[1:] != of[:-1])]))
+        part = race[starts]
+        cut = replace(
+            run,
+            item=run.item[order],
+            place=run.place[order],
+            offsets=np.append(starts, len(order)).astype(np.int64),
+            count=run.count[part],
+            squares=run.squares[part],
+            group=None if run.group is None else run.group[part],
+            covariates=None if run.covariates is None else run.covariates[order],
+        )
+        return replace(self, races=cut, layout=None)
 
     def resampled(self, rng: np.random.Generator) -> Self:
-        """That of a bootstrap sample of races or of judges."""
-        return replace(self, races=self.races.resampled(rng), layout=self._laid)
+        """That with Dirichlet weights of races, or of all races of a judge."""
+        run, times = self.races, self.races.times
+        if run.group is not None:
+            count = run.count * shares(np.ones(int(run.group.max()) + 1), rng)[run.group]
+        else:
+            count = np.where(times > 0, run.count / np.maximum(times, 1e-300), 0.0) * shares(times, rng)
+        return replace(self, races=replace(run, count=count), layout=self._laid)
 
 
 @kernel

@@ -11,15 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.aggregate.board.battles import (
-    MOST_WEIGHT,
-    USUAL,
-    Battles,
-    columns_of,
-    parts_of_wins,
-    rename,
-)
-from luce.aggregate.board.design import shares
+from luce.aggregate.board.battles import MOST_WEIGHT, USUAL, Battles, columns_of, parts_of_wins, rename
 from luce.aggregate.board.newton import add_up
 from luce.aggregate.board.options import Columns
 from luce.aggregate.board.outcomes import B_WINS, TIE
@@ -78,13 +70,6 @@ class Races:
         """How many races each stands for, whatever their weight: t w and t w^2 give t."""
         return np.where(self.squares > 0, self.count**2 / np.maximum(self.squares, 1e-300), 0.0)
 
-    def resampled(self, rng: np.random.Generator) -> Races:
-        """Dirichlet weights of races, or of all races of a judge."""
-        if self.group is not None:
-            return replace(self, count=self.count * shares(np.ones(int(self.group.max()) + 1), rng)[self.group])
-        weight = np.where(self.times > 0, self.count / np.maximum(self.times, 1e-300), 0.0)
-        return replace(self, count=weight * shares(self.times, rng))
-
 
 def find_race_columns(source: Table, given: Columns) -> tuple[Columns, tuple[str, ...]] | None:
     """The columns of race results and, where a row is a whole race, those of its places; None for other tables.
@@ -135,7 +120,8 @@ def read_races(source: Table, columns: Columns, wide: tuple[str, ...], names: Ma
     row, race, item, found, place, notes = _wide(rows, wide) if wide else _long(rows, *long)
     order = np.argsort(race, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(race))]).astype(np.int64)
-    item, row = _sorted_names(item, found)[order], row[order]
+    items, place_of = np.unique(np.array(found, dtype=object), return_inverse=True)
+    item, row = place_of[item][order], row[order]
     covariates, group, weight = None, None, np.ones(len(offsets) - 1)
     if columns.covariates:
         covariates = np.column_stack([rows[c].number() for c in columns.covariates])[row]
@@ -145,16 +131,13 @@ def read_races(source: Table, columns: Columns, wide: tuple[str, ...], names: Ma
         judge, _, same = one_code(rows[columns.group])
         group, notes = _of_race(judge[row], offsets, "groups"), (*notes, *same)
     effects = tuple(columns.covariates)
-    items = tuple(sorted(found))
-    races = Races(items, item, place[order], offsets, weight, weight**2, group, covariates, effects, notes)
-    shown, unknown = rename(items, names)
+    races = Races(tuple(items), item, place[order], offsets, weight, weight**2, group, covariates, effects, notes)
+    shown, unknown = rename(races.names, names)
     _check(races, source.label)
-    return replace(races, names=shown, notes=(*notes, *unknown, *_say_nothing(races)))
-
-
-def _sorted_names(code: IntArray, found: Sequence[str]) -> IntArray:
-    """The codes of names that are sorted."""
-    return np.argsort(np.argsort(np.array(found, dtype=object)))[code]
+    alone, nothing = int(np.sum(np.diff(races.offsets) == 1)), int(np.sum(races.count == 0))
+    said = [f"{alone:,} races have one competitor and say nothing."] if alone else []
+    said += [f"{nothing:,} races have the weight 0 and say nothing."] if nothing else []
+    return replace(races, names=shown, notes=(*notes, *unknown, *said))
 
 
 _Rows = tuple[IntArray, IntArray, IntArray, Sequence[str], FloatArray, tuple[str, ...]]
@@ -182,13 +165,6 @@ def _wide(rows: Rows, columns: tuple[str, ...]) -> _Rows:
     return row, row, item, found, position.astype(np.float64) + 1.0, notes
 
 
-def _say_nothing(races: Races) -> list[str]:
-    """A word on races that decide nothing."""
-    alone, nothing = int(np.sum(np.diff(races.offsets) == 1)), int(np.sum(races.count == 0))
-    notes = [f"{alone:,} races have one competitor and say nothing."] if alone else []
-    return notes + ([f"{nothing:,} races have the weight 0 and say nothing."] if nothing else [])
-
-
 def _of_race(values: NDArray[Any], offsets: IntArray, what: str) -> NDArray[Any]:
     first = values[offsets[:-1]]
     if np.any(np.repeat(first, np.diff(offsets)) != values):
@@ -207,24 +183,6 @@ def _check(races: Races, label: str) -> None:
         )
     if not np.any((np.diff(races.offsets) > 1) & (races.count > 0)):
         raise DataError(f"{label}: no race that counts has two competitors; at least two are needed to compare.")
-
-
-def split(races: Races, label: IntArray) -> Races:
-    """Every race cut, in the order of its places, where the label of the competitors changes."""
-    order = races.tiers.order
-    race, of = races.race, label[races.item[order]]
-    starts = np.flatnonzero(np.concatenate([[True], (race[1:] != race[:-1]) | (of[1:] != of[:-1])]))
-    part = race[starts]
-    return replace(
-        races,
-        item=races.item[order],
-        place=races.place[order],
-        offsets=np.append(starts, len(order)).astype(np.int64),
-        count=races.count[part],
-        squares=races.squares[part],
-        group=None if races.group is None else races.group[part],
-        covariates=None if races.covariates is None else races.covariates[order],
-    )
 
 
 def from_battles(battles: Battles) -> Races:

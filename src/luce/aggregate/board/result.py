@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.aggregate import plots
 from luce.aggregate.board.battles import Battles
 from luce.aggregate.board.hodge import HodgeParts
 from luce.aggregate.board.likelihood import Draws, Model
@@ -22,10 +22,6 @@ from luce.checks import fits_in_memory, number
 from luce.errors import DataError, SettingError
 from luce.result import Result, Sheet, plain, records
 from luce.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 Side: TypeAlias = str | Sequence[str]
 """An item, or the members of a team."""
@@ -308,8 +304,8 @@ class Board(Battled):
         """Everything a machine wants."""
         return super().as_dict() | {
             "model": self.model.name,
-            "tie": None if self.tie is None else {"name": self._tie_name, **_finite(self.tie)},
-            "effects": {name: _finite(effect) for name, effect in self.effects.items()},
+            "tie": None if self.tie is None else {"name": self._tie_name, **plain(self.tie._asdict())},
+            "effects": {name: plain(effect._asdict()) for name, effect in self.effects.items()},
             "components": self.components,
             "separated": dict(self.separated),
             "aic": plain(self.aic),
@@ -318,7 +314,7 @@ class Board(Battled):
             "errors": self.errors,
             "iterations": self.iterations,
             "converged": self.converged,
-            "hodge": None if self.hodge is None else self.hodge.__dict__ | {"triangles": self.triangles},
+            "hodge": None if self.hodge is None else vars(self.hodge),
         }
 
     @property
@@ -328,21 +324,10 @@ class Board(Battled):
     @property
     def triangles(self) -> list[tuple[str, str, str, float]]:
         """The most cyclic triples of the model `hodge`: each does better than it should against the next."""
-        if self.hodge is None:
-            return []
-        return [(self.names[i], self.names[j], self.names[k], curl) for i, j, k, curl in self.hodge.triangles]
+        return [] if self.hodge is None else list(self.hodge.triangles)
 
-    def plot(self, path: str | Path | None = None, *, top: int | None = None) -> Figure:
-        """Strengths with their intervals as a figure; written where a path is given, its ending says how."""
-        from luce.aggregate.board.plots import plot_board
-
-        return plot_board(self, path, top=top)
-
-    def plot_win_matrix(self, path: str | Path | None = None, *, top: int | None = None) -> Figure:
-        """P(row beats column) as a heat map; written where a path is given, its ending says how."""
-        from luce.aggregate.board.plots import plot_win_matrix
-
-        return plot_win_matrix(self, path, top=top)
+    plot = plots.plot_board
+    plot_win_matrix = plots.plot_win_matrix
 
 
 def decimals(errors: Sequence[float | None]) -> int:
@@ -354,7 +339,3 @@ def decimals(errors: Sequence[float | None]) -> int:
     known = [se for se in errors if se is not None and 0.0 < se < np.inf]
     typical = float(np.median(known)) if known else 0.1
     return min(4, max(0, 1 + math.ceil(-math.log10(max(typical, 1e-4)))))
-
-
-def _finite(effect: Effect) -> dict[str, Any]:
-    return {name: plain(value) for name, value in effect._asdict().items()}

@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.categories import CategoryBoards, join_categories
+from luce.aggregate.board.fit import fit_battles
 from luce.aggregate.board.fitting_problem import Request
 from luce.aggregate.board.ids import NO_IDS, Ids, leave_out_seen
 from luce.aggregate.board.likelihood import get_model
 from luce.aggregate.board.options import Inference, Scale, kept_options
 from luce.aggregate.board.result import Board
-from luce.aggregate.history.result import History, are_dates, check_teams, update_histories
+from luce.aggregate.history.result import History, check_teams, update_histories
 from luce.aggregate.history.walks import Parameters, Present
 from luce.checks import generator
 from luce.data.names import one_form, plain
@@ -50,7 +51,7 @@ def save_board(board: Board | History | CategoryBoards, path: str | Path) -> Non
             settings["categories"].append([name, more])
             arrays |= {f"{column} {k}": values for column, values in own.items()}
     else:
-        kind, ids, cells = "board", whole.kept.read_ids or Ids(), _cells(whole.kept)
+        kind, ids, cells = "board", whole.kept.read_ids, _cells(whole.kept)
         settings = {name: list(getattr(cells, name)) for name in _NAMES} | {"side": cells.side is not None}
         arrays = {name: getattr(cells, name) for name in _BY_ROW if getattr(cells, name) is not None}
     settings |= {"model": whole.model.name, "options": options}
@@ -73,20 +74,13 @@ def _moving(board: History) -> tuple[dict[str, Any], dict[str, Any]]:
 def _cells(battles: Battles) -> Battles:
     """Equal battles joined into one row with a count; those with more to tell stay a row each, as errors need them."""
     rows = {name: getattr(battles, name) for name in (*_NAMES, *_BY_ROW)}
-    alone = (battles.share, battles.weight, battles.covariates, battles.group)
-    if any(values is not None for values in alone):
-        count = np.ones(len(battles.a)) if battles.count is None else battles.count
-        return Battles(**rows | {"count": count})
-    kinds = max(len(battles.category_names), 1)
-    side = 0 if battles.side is None else battles.side.astype(np.int64)
-    category = 0 if battles.category is None else battles.category
-    shape = (len(battles.names), len(battles.names), 3, 2, kinds)
-    key = np.ravel_multi_index(np.broadcast_arrays(battles.a, battles.b, battles.outcome, side, category), shape)
-    keys, row = np.unique(key, return_inverse=True)
-    a, b, outcome, side, category = np.unravel_index(keys, shape)
-    rows |= {"a": a, "b": b, "outcome": outcome, "count": np.bincount(row, battles.count).astype(np.float64)}
-    rows["side"] = None if battles.side is None else side.astype(np.float64)
-    rows["category"] = None if battles.category is None else category
+    if battles.count is None:
+        rows["count"] = np.ones(len(battles.a))
+    if all(rows[name] is None for name in ("share", "weight", "covariates", "group")):
+        keys = [name for name in ("a", "b", "outcome", "side", "category") if rows[name] is not None]
+        alike = pa.table({name: rows[name] for name in (*keys, "count")}).group_by(keys, use_threads=False)
+        cells = alike.aggregate([("count", "sum")]).sort_by([(name, "ascending") for name in keys])
+        rows |= {name: cells[name].to_numpy() for name in keys} | {"count": cells["count_sum"].to_numpy()}
     return Battles(**rows)
 
 
@@ -97,26 +91,18 @@ def read_board(path: str | Path) -> tuple[Battles | History | CategoryBoards, st
     with restoring(path):
         settings, arrays = kept.settings, {name: values.copy() for name, values in kept.arrays.items()}
         ids = Ids(arrays.pop("ids", NO_IDS))
-        found: Battles | History | CategoryBoards | None = None
-        if kind == "board":
-            found = _battles(settings, arrays, ids)
-        else:
-            parts = dict(settings.get("categories", ()))
-            histories = [
-                _history({**settings, **own}, arrays, end, ids)
-                for own, end in [({}, ""), *((own, f" {k}") for k, own in enumerate(parts.values()))]
-            ]
-            if all(histories):
-                whole, *others = cast(list[Any], histories)
-                boards = dict(zip(parts, others, strict=True))
-                found = CategoryBoards("", whole, boards, None) if "categories" in settings else whole
-        if found is None:
-            raise ModelFormatError(f"{path}: the arrays of this board do not fit its names; write it anew.")
+        found: Any = _battles(settings, arrays, ids) if kind == "board" else _history(settings, arrays, "", ids)
+        if "categories" in settings:
+            parts = enumerate(dict(settings["categories"]).items())
+            boards: Any = {name: _history({**settings, **own}, arrays, f" {k}", ids) for k, (name, own) in parts}
+            found = CategoryBoards("", found, boards, None)
         return found, str(settings["model"]), dict(settings.get("options", {}))
 
 
-def _battles(settings: Mapping[str, Any], arrays: dict[str, Any], ids: Ids) -> Battles | None:
-    """None where the arrays do not fit each other or the names."""
+_WRONG = "the arrays of this board do not fit its names; write it anew."
+
+
+def _battles(settings: Mapping[str, Any], arrays: dict[str, Any], ids: Ids) -> Battles:
     names: dict[str, Any] = {name: tuple(settings.get(name, ())) for name in _NAMES}
     if not settings.get("side"):
         arrays.pop("side", None)
@@ -124,19 +110,18 @@ def _battles(settings: Mapping[str, Any], arrays: dict[str, Any], ids: Ids) -> B
     shapes = {name: (rows, wide) if name == "covariates" else (rows,) for name in arrays}
     there = {"a", "b", "outcome", "count"} <= set(arrays) <= set(_BY_ROW) and rows > 0 and len(names["names"]) > 1
     if not there or any(arrays[name].shape != shape for name, shape in shapes.items()):
-        return None
+        raise ModelFormatError(_WRONG)
     most = {name: len(names[of]) for name, of in _CODED.items() if name in arrays} | {"outcome": 3}
     if any(arrays[name].min() < 0 or arrays[name].max() >= many for name, many in most.items()):
-        return None
+        raise ModelFormatError(_WRONG)
     return Battles(**names, **arrays, read_ids=ids)
 
 
-def _history(settings: Mapping[str, Any], arrays: dict[str, Any], end: str, ids: Ids) -> History | None:
-    """None where the arrays do not fit the names."""
+def _history(settings: Mapping[str, Any], arrays: dict[str, Any], end: str, ids: Ids) -> History:
     options, effects, players = settings.get("options", {}), settings.get("effects", {}), tuple(settings["players"])
     n, own = len(players), {name: arrays.get(name + end, np.empty(0)) for name in _OF_PLAYERS}
     if n < 2 or any(own[name].shape != ((n, n) if name == "covariance" else (n,)) for name in own):
-        return None
+        raise ModelFormatError(_WRONG)
     scale = Scale(**{name: options[name] for name in Scale().settings if name in options})
     return History(
         model=get_model(settings["model"], options.get("draws")),
@@ -180,39 +165,32 @@ def update_board(
     stays, rng = kept_options(options, before), generator(random_state)
     # Without the column of the categories, which is asked for below, pool would be refused first.
     still = {key: value for key, value in stays.items() if key != "pool" or options.get("by") is not None}
-    asked = Request.of(data, name, options | still, rng)
+    asked = replace(Request.of(data, name, options | still, rng), kept=stays)
     _check(asked, kept, path)
     whole: Any = kept.overall if isinstance(kept, CategoryBoards) else kept
-    read_ids = whole.read_ids
-    known = NO_IDS if read_ids is None else read_ids()
     found = find_columns(asked.source, asked.columns)
-    source, ids, note = leave_out_seen(asked.source, asked.columns.id, known)
+    source, ids, note = leave_out_seen(asked.source, asked.columns.id, whole.read_ids())
     fresh = None if source is None else read_battles(source, found, asked.treatment)
     said = (note, *asked.said)
     if not isinstance(kept, Battles):
-        return _moved(asked, kept, fresh, Ids(ids), stays, said)
-    from luce.aggregate.board.fit import fit_battles
-
+        return _moved(asked, kept, fresh, Ids(ids), said)
     battles = replace(kept if fresh is None else _joined(kept, fresh), read_ids=Ids(ids))
-    board = fit_battles(asked, battles, stays)
+    board = fit_battles(asked, battles)
     added = f"{0 if fresh is None else fresh.n_battles:,.0f} battles were added to {kept.n_battles:,.0f}."
     return replace(board, notes=(added, *said, *board.notes))
 
 
 def _moved(
-    asked: Request,
-    kept: History | CategoryBoards,
-    fresh: Battles | None,
-    ids: Ids,
-    stays: Mapping[str, Any],
-    notes: tuple[str, ...],
+    asked: Request, kept: History | CategoryBoards, fresh: Battles | None, ids: Ids, notes: tuple[str, ...]
 ) -> History | CategoryBoards:
     """What moves in time, after the new battles; of the settings the level and the scale may change."""
 
     def changed(board: Any) -> Any:
         scale, lost = asked.scale.of(board.players) if isinstance(kept, CategoryBoards) else (asked.scale, ())
         seed = int(asked.rng.integers(2**31))
-        return replace(board, scale=scale, level=asked.how.level, options=stays, seed=seed, read_ids=ids, notes=lost)
+        return replace(
+            board, scale=scale, level=asked.how.level, options=asked.kept, seed=seed, read_ids=ids, notes=lost
+        )
 
     if isinstance(kept, History):
         history: History = changed(kept)
@@ -261,8 +239,6 @@ def _check_moving(asked: Request, board: History) -> None:
         raise SettingError("An update needs the column of the time; give time (--time).")
     if columns.group is not None and not board.judged:
         raise SettingError("group does nothing: the board was made without judges; leave it out, or fit all battles.")
-    if board.dates != are_dates(asked):
-        raise DataError("The board and the update measure time in different units: dates here, numbers there.")
 
 
 def _joined(old: Battles, new: Battles) -> Battles:

@@ -8,6 +8,7 @@ for the ends of intervals and of differences, and for ranks.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +20,7 @@ from scipy.sparse.csgraph import NegativeCycleError, bellman_ford, breadth_first
 from scipy.special import ndtri
 
 from luce.aggregate.board.likelihood import Penalised
-from luce.aggregate.board.newton import Point, constant_on, newton, solve
+from luce.aggregate.board.newton import Point, constant_on, newton, newton_step
 from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -116,19 +117,10 @@ def runs_away(results: Results) -> bool:
 
 
 def _components(n: int, tail: IntArray, head: IntArray, connection: str) -> IntArray:
-    pair = tail * n + head
-    pair = np.flatnonzero(np.bincount(pair)) if n * n < 4 * len(pair) else np.unique(pair)
-    tail, head = pair // n, pair % n
-    weight: FloatArray = np.ones(len(pair))
-    edges = sparse.csr_array((weight, (tail, head)), shape=(n, n))
-    count, found = connected_components(edges, directed=True, connection=connection)
-    sizes = np.bincount(found, minlength=count)
-    firsts = np.full(count, n)
-    np.minimum.at(firsts, found, np.arange(n))
-    rank = np.empty(count, dtype=np.int64)
-    rank[np.lexsort((firsts, -sizes))] = np.arange(count)
-    result: IntArray = rank[found]
-    return result
+    edges = sparse.csr_array((np.ones(len(tail)), (tail, head)), shape=(n, n))
+    _, found = connected_components(edges, directed=True, connection=connection)
+    _, firsts, sizes = np.unique(found, return_index=True, return_counts=True)
+    return np.asarray(np.argsort(np.lexsort((firsts, -sizes)))[found])
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +144,10 @@ class Separation:
         if self.bounded_above[i]:
             return "below"
         return "above" if self.bounded_below[i] else "apart"
+
+    def kinds(self, names: Sequence[str], order: Iterable[int]) -> dict[str, str]:
+        """The same of the separated items, by name and in this order of all."""
+        return {names[i]: self.kind(i) for i in order if not self.main[i]}
 
 
 def find_separation(results: Results | None, component: IntArray) -> Separation | None:
@@ -198,11 +194,6 @@ class Profile:
         strong = self.separation.strong
         null = constant_on(strong, len(self.start))
         return -newton(self.problem.likelihood.within(strong), self.start, null).at.value
-
-    @cached_property
-    def drops(self) -> tuple[float, float]:
-        """D at the strength that is shown, where this outcome has probability 1/2, and at the end of an interval."""
-        return math.log(2.0) / self.factor, -math.log(0.5 - self.level / 2.0) / self.factor
 
     def ends(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, str | None]:
         """Strengths, lower and upper ends of all items, NaN where these are not separated; what could not be done.
@@ -282,22 +273,21 @@ class Profile:
         null[j] = 0.0
         null = np.column_stack([null / np.linalg.norm(null, axis=0), np.eye(len(start))[j]])
 
+        both = sparse.eye_array(len(start), format="lil")
+        both[j, j], both[j, i] = 0.0, 1.0
+        both = both.tocsr()
+
         def merged(x: FloatArray) -> Point:
-            at = x.copy()
-            at[j] = at[i]
-            value, gradient, hessian = likelihood(at)
-            gradient, hessian = gradient.copy(), hessian.copy()
-            gradient[i] += gradient[j]
-            hessian[i] += hessian[j]
-            hessian[:, i] += hessian[:, j]
-            gradient[j] = hessian[j] = hessian[:, j] = 0.0
-            return Point(value, gradient, hessian)
+            value, gradient, hessian = likelihood(both @ x)
+            return Point(value, both.T @ gradient, both.T @ hessian @ both)
 
         found = newton(merged, start, null)
         return found.at.value + self.best, found.x
 
     def _at(self, i: int, j: int, contrast: FloatArray) -> list[float]:
-        """The values of a contrast that ties two items at which D is as `drops` say.
+        """The values of a contrast that ties two items that are shown, and at the end of an interval.
+
+        At the former this outcome has probability 1/2.
 
         The maximum of log L + lambda contrast' s runs along the profile as lambda grows; its drop is nearly a power of
         lambda, so that Newton's method on logarithms needs a few steps.
@@ -306,7 +296,7 @@ class Profile:
         likelihood, null = self.problem.likelihood.within(label), constant_on(label, len(self.start))
         pull = np.pad(contrast, (0, len(self.start) - n))
         size, x, values = 1.0, self.start, []
-        for target in self.drops:
+        for target in (math.log(2.0) / self.factor, -math.log(0.5 - self.level / 2.0) / self.factor):
             most = np.inf
             for _ in range(30):
                 found = newton(Penalised(likelihood, tilt=size * contrast), x, null)
@@ -319,7 +309,7 @@ class Profile:
                 x = found.x
                 if abs(drop - target) < 1e-6 * target:
                     break
-                slope = size**2 * float(pull @ solve(found.at.hessian, null, pull)) / drop
+                slope = -(size**2) * float(pull @ newton_step(Point(0.0, pull, found.at.hessian), null)[0]) / drop
                 step = size * (target / drop) ** (1.0 / max(slope, 0.5))
                 size = step if step < most else 0.5 * (size + most)
             values.append(float(contrast @ x[:n]))

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from luce.aggregate.board.likelihood import MODELS, get_model
-from luce.checks import generator
+from luce.checks import generator, number, whole
+from luce.data.text_files import write_csv
 from luce.errors import SettingError
-from luce.result import check_ending, csv_text
+from luce.result import check_ending
 from luce.storage import atomic_write
 from luce.types import FloatArray
 
@@ -55,9 +56,7 @@ class SimulatedBattles:
     def write_truth(self, path: Path) -> None:
         """The strengths behind the battles, as CSV."""
         check_ending(path, (".csv",))
-        rows = [[name, repr(float(s))] for name, s in zip(self.names, self.strength, strict=True)]
-        with atomic_write(path, "w") as stream:
-            stream.write(csv_text([["name", "strength"], *rows]))
+        write_csv(path, ["name", "strength"], zip(self.names, self.strength.tolist(), strict=True))
 
 
 def simulate_battles(
@@ -85,10 +84,7 @@ def simulate_battles(
         raise SettingError(f"Battles cannot be drawn from the model {model!r}; use one of {', '.join(paired)}.")
     if tie is not None and chosen.draws != "model":
         raise SettingError(f"tie is {tie}, but the model {model!r} has no draws; leave it out or use another model.")
-    if n_battles < 1:
-        raise SettingError(f"The number of battles is {n_battles}; it must be at least 1.")
-    if not (np.isfinite(side) and np.isfinite(spread) and spread >= 0):
-        raise SettingError(f"side is {side} and spread is {spread}; both must be finite, and spread at least 0.")
+    n_battles, side, spread = whole("n_battles", n_battles, 1), number("side", side, -np.inf), number("spread", spread)
     rng = generator(random_state)
     given = rng.normal(0.0, spread, int(strength)) if isinstance(strength, int | np.integer) else np.asarray(strength)
     if given.ndim != 1 or len(given) < 2 or not np.isfinite(given).all():
@@ -101,15 +97,10 @@ def simulate_battles(
     a = rng.integers(n, size=n_battles)
     b = (a + rng.integers(1, n, size=n_battles)) % n
     d = truth[a] - truth[b] + side
-    wins = np.exp(chosen.link.win(d, t, ties=ties).value)
-    losses = np.exp(chosen.link.win(-d, t, ties=ties).value)
-    u = rng.random(n_battles)
-    outcome = np.where(u < wins, 0, np.where(u < wins + losses, 1, 2))
+    (win, draw), u = chosen.chances(d, t, ties), rng.random(n_battles)
+    outcome = np.where(u < win, 0, np.where(u < 1.0 - draw, 1, 2))
     width = len(str(n))
     names = tuple(f"player{i + 1:0{width}d}" for i in range(n))
-    table = pa.table({"a": _coded(a, names), "b": _coded(b, names), "outcome": _coded(outcome, ("a", "b", "tie"))})
+    coded = {"a": (names, a), "b": (names, b), "outcome": (["a", "b", "tie"], outcome)}
+    table = pa.table({name: pa.array(values).take(pa.array(codes)) for name, (values, codes) in coded.items()})
     return SimulatedBattles(table, names, truth, natural if ties else chosen.link.least, side)
-
-
-def _coded(codes: NDArray[np.int64], values: tuple[str, ...]) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(values, pa.string())).cast(pa.string())

@@ -36,13 +36,6 @@ class Prior(NamedTuple):
     """The matrix is a multiple of the identity."""
 
 
-class Near(NamedTuple):
-    """Strengths by name, in logits, and the unconstrained tie parameter."""
-
-    strength: dict[str, float]
-    t: float | None
-
-
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """Where the likelihood is greatest, and how sure that is; strengths are centred by `weights`."""
@@ -77,14 +70,11 @@ def dependence(problem: FittingProblem, how: Inference, meat: FloatArray, hessia
     return ratio if special else min(1.0, ratio)
 
 
-def estimate(problem: FittingProblem, how: Inference, near: Near | None = None) -> Estimate:
-    """Maximum likelihood, or the greatest posterior where the data need a prior or one is asked for.
-
-    `near` is an estimate from other data that this one should lie near to: where to start.
-    """
+def estimate(problem: FittingProblem, how: Inference, start: FloatArray | None = None) -> Estimate:
+    """Maximum likelihood, or the greatest posterior where the data need a prior or one is asked for."""
     prior = _choose_prior(problem, how.prior)
     likelihood = problem.likelihood
-    solution = _solve(problem, likelihood, _start(problem, likelihood, near), prior)
+    solution = _solve(problem, likelihood, _start(problem, likelihood) if start is None else start, prior)
     if not solution.converged and how.prior is None and not prior.ridge:
         text = (
             f"The likelihood has no finite maximum; a normal prior with precision {DEFAULT_PRIOR:g} on the strengths "
@@ -183,14 +173,11 @@ def _of_prior_alone(problem: FittingProblem, prior: Prior) -> FloatArray | float
     shifts = constant_on(problem.component, len(problem.null))
     unseen = np.linalg.norm(problem.null.T @ shifts, axis=0) > 1.0 - 1e-9
     rest = problem.null - shifts[:, unseen] @ (shifts[:, unseen].T @ problem.null)
-    result: FloatArray = rest @ rest.T / prior.strength
-    return result
+    return np.asarray(rest @ rest.T / prior.strength)
 
 
-def _start(problem: FittingProblem, likelihood: Likelihood, near: Near | None) -> FloatArray:
+def _start(problem: FittingProblem, likelihood: Likelihood) -> FloatArray:
     """The maximum of a sample where there are very many rows, so that full passes only polish it."""
-    if near is not None:
-        return start_near(problem, near)
     part = likelihood.sample()
     if part is None:
         return likelihood.start()
@@ -200,12 +187,12 @@ def _start(problem: FittingProblem, likelihood: Likelihood, near: Near | None) -
     return found.x if found.converged else likelihood.start()
 
 
-def start_near(problem: FittingProblem, near: Near) -> FloatArray:
-    """The parameters of a problem at strengths and a tie parameter from other data."""
-    x = problem.likelihood.start()
-    x[: len(problem.names)] = [near.strength.get(name, 0.0) for name in problem.names]
-    if problem.draws == "model" and near.t is not None:
-        x[-1] = near.t
+def start_near(problem: FittingProblem, whole: FittingProblem, found: Estimate) -> FloatArray:
+    """The parameters of a category at the strengths and the tie parameter of all results."""
+    x, strength = problem.likelihood.start(), dict(zip(whole.names, found.x, strict=False))
+    x[: len(problem.names)] = [strength[name] for name in problem.names]
+    if len(x) > len(problem.names) and problem.draws == whole.draws == "model":
+        x[-1] = found.x[-1]
     return x
 
 
@@ -225,10 +212,9 @@ def _choose_prior(problem: FittingProblem, asked: float | None) -> Prior:
             f"{said}; without a prior their estimates are infinite, so give a prior above 0, or leave it out."
         )
     made = "a normal prior with precision {:g} {} makes their estimates finite"
-    if asked:
-        return _ridge(problem, asked, f"{said}; {made.format(asked, 'on the strengths')}.", separation=separation)
-    if separation is None:
-        return _ridge(problem, DEFAULT_PRIOR, f"{said}; {made.format(DEFAULT_PRIOR, 'on the strengths')}.")
+    if asked or separation is None:
+        strength = asked or DEFAULT_PRIOR
+        return _ridge(problem, strength, f"{said}; {made.format(strength, 'on the strengths')}.", separation=separation)
     matrix = prior_of_separated(problem.games, problem.component, separation)
     where = "around the mean of the others"
     note = (

@@ -7,29 +7,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import roots_hermitenorm
 
 from luce.aggregate.board.battles import YEAR, Battles, by_category, select
-from luce.aggregate.board.fitting_problem import Request, battle_problem, check_size
+from luce.aggregate.board.categories import CategoryBoards, join_categories
+from luce.aggregate.board.fitting_problem import Request, battle_problem, check_size, unit_sizes
 from luce.aggregate.board.ids import Ids
 from luce.aggregate.board.likelihood import Model
 from luce.aggregate.board.newton import add_up
-from luce.aggregate.board.options import (
-    Inference,
-    Scale,
-    Treatment,
-)
+from luce.aggregate.board.options import Inference, Scale, Treatment
 from luce.aggregate.board.outcomes import TIE
 from luce.aggregate.board.posterior import (
+    RANK_DRAWS,
     Posterior,
     centre,
     centre_covariance,
     difference_variances,
+    draw_normal,
     mean_weights,
     normal_ends,
+    rank_sets,
 )
 from luce.aggregate.board.result import Battled, Side
 from luce.aggregate.board.separation import linked
@@ -38,9 +38,6 @@ from luce.aggregate.history.walks import Games, Mode, Parameters, Present, filte
 from luce.data.names import one_form
 from luce.errors import DataError, SettingError
 from luce.types import FloatArray
-
-if TYPE_CHECKING:
-    from luce.aggregate.board.categories import CategoryBoards
 
 _NODES, _WEIGHTS = roots_hermitenorm(15)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -126,20 +123,25 @@ class History(Battled):
     @cached_property
     def posterior(self) -> Posterior:  # type: ignore[override]
         """The distribution of the strengths of now, on the scale that was asked for."""
-        wider = self.present.covariance + np.diag(self.parameters.step * (self.now - self.present.last))
-        one = np.zeros(len(self.players), dtype=np.int64)
+        wider, one = self._wider, np.zeros(len(self.players), dtype=np.int64)
         weights = mean_weights(1.0 / np.diagonal(wider), one)
         mean, covariance = centre(self.present.mean, weights, one), centre_covariance(wider, weights, one)
-        found = Posterior.of(self.players, mean, covariance, one, self.level, sets=np.random.default_rng(self.seed))
+        drawn = draw_normal(covariance, RANK_DRAWS, np.random.default_rng(self.seed))
+        sets = rank_sets(mean, covariance, drawn, one, self.level)
+        found = Posterior.of(self.players, mean, covariance, one, self.level, sets=sets)
         factor = self.scale.factor(self.model.elo, self.model.name)
         return found.shown(factor, self.scale.shift(found.names, factor * found.strength))
 
     @property
     def weights(self) -> FloatArray:
         """How much every item weighs in the mean that strengths are measured from."""
-        wider = np.diagonal(self.present.covariance) + self.parameters.step * (self.now - self.present.last)
-        weights: FloatArray = (1.0 / wider / np.sum(1.0 / wider))[self.posterior.order]
-        return weights
+        known = 1.0 / np.diagonal(self._wider)[self.posterior.order]
+        return np.asarray(known / known.sum())
+
+    @property
+    def _wider(self) -> FloatArray:
+        """The covariance at the last game of all."""
+        return np.asarray(self.present.covariance + np.diag(self.parameters.step * (self.now - self.present.last)))
 
     @property
     def title(self) -> str:
@@ -196,7 +198,9 @@ class History(Battled):
             raise DataError(
                 "The board had no draw, and the update has some: its tie parameter is not known; fit all battles."
             )
-        settings: Any = {"dates": self.dates, "modelled": self.modelled, "factor": self.factor}
+        if battles.dated != self.dates:
+            raise DataError("The board and the update measure time in different units: dates here, numbers there.")
+        settings: Any = {"modelled": self.modelled, "factor": self.factor}
         names, games, played, said = games_of(battles, self.model, self.players, **settings)
         assert self.model.link is not None
         present, _ = filtered(games, self.model.link, self.parameters, self.present)
@@ -220,22 +224,19 @@ class History(Battled):
         }
 
 
-def fit_history(asked: Request, kept: Mapping[str, Any]) -> History | CategoryBoards:
+def fit_history(asked: Request) -> History | CategoryBoards:
     """The most probable history of all battles, and of those of every category where there are categories."""
     _check_settings(asked)
     battles = asked.battles()
-    whole = replace(_history(asked, battles), options=kept)
-    by = asked.columns.by
+    whole, by = _history(asked, battles), asked.columns.by
     if by is None:
         return whole
-    from luce.aggregate.board.categories import join_categories
-
     boards: dict[str, History | str] = {}
     for name, part in by_category(battles).items():
         scale, lost = asked.scale.of(part.names)
+        own = replace(asked, scale=scale, kept={**asked.kept, **scale.settings} if lost else asked.kept)
         try:
-            found = _history(replace(asked, scale=scale), replace(part, notes=lost), whole.parameters)
-            boards[name] = replace(found, options={**kept, **scale.settings} if lost else kept)
+            boards[name] = _history(own, replace(part, notes=lost), whole.parameters)
         except DataError as error:
             boards[name] = str(error)
     joined = join_categories(by, whole, boards, None)
@@ -245,8 +246,6 @@ def fit_history(asked: Request, kept: Mapping[str, Any]) -> History | CategoryBo
 
 def update_histories(kept: CategoryBoards, battles: Battles, notes: tuple[str, ...]) -> CategoryBoards:
     """The histories of categories after more battles; a category without one so far begins with newcomers alone."""
-    from luce.aggregate.board.categories import join_categories
-
     whole: Any = kept.overall
     none = Present(np.empty(0), np.empty((0, 0)), np.empty(0))
     newcomers = replace(whole, players=(), present=none, games=np.empty(0), now=-math.inf, mode=None, notes=())
@@ -268,7 +267,6 @@ def update_histories(kept: CategoryBoards, battles: Battles, notes: tuple[str, .
 def _history(asked: Request, battles: Battles, like: Parameters | None = None) -> History:
     """The most probable history; the drift is fitted unless it is given, or taken over with the start from `like`."""
     columns, model, how = asked.columns, asked.model, asked.how
-    dates = are_dates(asked)
     factor, notes = 1.0, list[str]()
     if any(values is not None for values in (battles.group, battles.weight, battles.share)):
         problem = battle_problem(asked, battles)
@@ -279,18 +277,27 @@ def _history(asked: Request, battles: Battles, like: Parameters | None = None) -
     modelled = model.draws == "model" and battles.has_draws
     if model.draws == "model" and not modelled and battles.share is None:
         notes.append("No battle is a draw: the tie parameter is at its limit, where draws have probability 0.")
-    names, games, played, said = games_of(battles, model, dates=dates, modelled=modelled, factor=factor)
+    names, games, played, said = games_of(battles, model, modelled=modelled, factor=factor)
     link = model.link
     assert link is not None
     step = None if how.drift is None else max(how.drift, 1e-9) ** 2
     given = {"step": step if like is None else like.step, "start": None if like is None else like.start}
     unit, size = games, np.ones(0)
     if games.covariates is not None:
-        size = _sizes(games.covariates, battles.covariate_names)
+        size = unit_sizes(games.covariates, battles.covariate_names)
         unit = replace(games, covariates=games.covariates / size)
     fitted = fit_parameters(unit, link, {**given, "t": None, "home": None}, asked.treatment.side)
     fitted = fitted._replace(effects=tuple((np.array(fitted.effects) / size).tolist()))
     mode = most_probable(games, link, fitted)
+    # What a prior decides, because the battles cannot.
+    if games.times[0] == games.times[-1]:
+        notes.append("All battles are at one time, so that nothing tells how fast strengths move.")
+    groups = int(linked(games.players, games.games[:, 0], games.games[:, 1]).max()) + 1
+    if groups > 1:
+        notes.append(
+            f"The battles fall into {groups} components without a link; between them strengths are compared by the "
+            "prior of newcomers alone."
+        )
     return History(
         model=model,
         players=names,
@@ -305,22 +312,14 @@ def _history(asked: Request, battles: Battles, like: Parameters | None = None) -
         covariates=battles.covariate_names,
         factor=factor,
         judged=battles.group is not None,
-        dates=dates,
+        dates=battles.dated,
         log_likelihood=mode.log_marginal,
-        notes=(*said, *notes, *_say(games)),
+        notes=(*said, *notes),
         seed=int(asked.rng.integers(2**31)),
+        options=asked.kept,
         build=asked.source.build,
         read_ids=Ids(source=asked.source, given=columns.id),
     )
-
-
-def _sizes(covariates: FloatArray, names: tuple[str, ...]) -> FloatArray:
-    """Root mean squares, so that no unit of measurement spoils the search."""
-    sizes: FloatArray = np.sqrt(np.mean(covariates**2, axis=0))
-    for name, size in zip(names, sizes, strict=True):
-        if size == 0.0:
-            raise DataError(f"The effect {name!r} is 0 in every battle; it cannot be estimated, so leave it out.")
-    return sizes
 
 
 def _check_settings(asked: Request) -> None:
@@ -350,28 +349,8 @@ def check_teams(treatment: Treatment) -> None:
         )
 
 
-def _say(games: Games) -> tuple[str, ...]:
-    """What a prior decides, because the battles cannot."""
-    notes = []
-    if games.times[0] == games.times[-1]:
-        notes.append("All battles are at one time, so that nothing tells how fast strengths move.")
-    groups = int(linked(games.players, games.games[:, 0], games.games[:, 1]).max()) + 1
-    if groups > 1:
-        notes.append(
-            f"The battles fall into {groups} components without a link; between them strengths are compared by the "
-            "prior of newcomers alone."
-        )
-    return tuple(notes)
-
-
-def are_dates(asked: Request) -> bool:
-    """Whether times are dates, and not numbers."""
-    name = str(asked.columns.time)
-    return asked.source.read([name])[name].times()[1]
-
-
 def games_of(
-    battles: Battles, model: Model, known: tuple[str, ...] = (), *, dates: bool, modelled: bool, factor: float
+    battles: Battles, model: Model, known: tuple[str, ...] = (), *, modelled: bool, factor: float
 ) -> tuple[tuple[str, ...], Games, FloatArray, tuple[str, ...]]:
     """Battles in order of time, how many every player has, and what there is to say.
 
@@ -392,7 +371,7 @@ def games_of(
         notes.append("The rows were not in order of time; they were sorted.")
         battles = select(battles, np.argsort(time, kind="stable"))
     today = datetime.now(UTC).timestamp() / (86_400.0 * YEAR)
-    future = int(np.sum(time > today + 1.0 / YEAR)) if dates else 0
+    future = int(np.sum(time > today + 1.0 / YEAR)) if battles.dated else 0
     if future:
         notes.append(f"{future} battles lie in the future.")
     shown, said = one_form((*known, *battles.names))

@@ -9,6 +9,7 @@ systems as preconditioner solve it. A sparse factorisation was rejected: 49,520 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -209,9 +210,9 @@ class Games:
 
     def latest(self, few: int) -> Games:
         """The last games alone."""
-        names = ("games", "sides", "times", "covariates", "weight", "share")
-        cut = {name: getattr(self, name) for name in names}
-        return replace(self, **{name: values[-few:] for name, values in cut.items() if values is not None})
+        arrays = {name: values for name, values in vars(self).items() if isinstance(values, np.ndarray)}
+        cut: dict[str, Any] = {name: values[-few:] for name, values in arrays.items()}
+        return replace(self, **cut)
 
 
 class Parameters(NamedTuple):
@@ -245,10 +246,7 @@ def fit_parameters(games: Games, link: Link, given: dict[str, float | None], sid
     span = max(float(games.times[-1] - games.times[0]), 1.0)
     first = {"step": np.log(1.0 / span), "start": 0.0, "t": link.unconstrained(link.start), "home": 0.0}
     fixed = {name: value for name, value in given.items() if value is not None}
-    if not side:
-        fixed["home"] = 0.0
-    if not games.modelled:
-        fixed["t"] = 0.0
+    fixed |= ({} if side else {"home": 0.0}) | ({} if games.modelled else {"t": 0.0})
     width = 0 if games.covariates is None else games.covariates.shape[1]
     names = [f"effect {k}" for k in range(width)]
     first |= dict.fromkeys(names, 0.0)
@@ -293,8 +291,7 @@ def _code(games: Games, link: Link) -> tuple[int, bool]:
 
 def _descend(loss: Callable[[FloatArray], float], start: FloatArray, bounds: list[tuple[float, float]]) -> FloatArray:
     options = {"eps": 1e-4, "ftol": 1e-7, "maxiter": 60}
-    found: FloatArray = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options=options).x
-    return found
+    return np.asarray(minimize(loss, start, method="L-BFGS-B", bounds=bounds, options=options).x)
 
 
 def _newton_steps(loss: Callable[[FloatArray], float], x: FloatArray) -> FloatArray | None:
@@ -322,14 +319,16 @@ def _newton_steps(loss: Callable[[FloatArray], float], x: FloatArray) -> FloatAr
 
 def filtered(games: Games, link: Link, p: Parameters, state: Present | None = None) -> tuple[Present, FloatArray]:
     """The state after the games, game by game, and (games, 3) probabilities that were foretold."""
-    n = games.players
-    mean, covariance, last = np.zeros(n), np.diag(np.full(n, p.start)), np.full(n, np.nan)
+    out, now = np.empty((len(games.games), 3)), _newcomers(games.players, p)
     if state is not None:
         old = len(state.mean)
-        mean[:old], covariance[:old, :old], last[:old] = state
-    out, now = np.empty((len(games.games), 3)), Present(mean, covariance, last)
+        now.mean[:old], now.covariance[:old, :old], now.last[:old] = state
     _filter(games, link, p, now, np.empty(0), out)
     return now, out
+
+
+def _newcomers(n: int, p: Parameters) -> Present:
+    return Present(np.zeros(n), np.diag(np.full(n, p.start)), np.full(n, np.nan))
 
 
 def _filter(games: Games, link: Link, p: Parameters, state: Present, curves: FloatArray, out: FloatArray) -> float:
@@ -387,15 +386,12 @@ def most_probable(games: Games, link: Link, p: Parameters, *, tolerance: float =
         # A step need not be more exact than what the next one leaves: its error shrinks with its length.
         goal = min(0.1, longest)
     if not converged:
-        import warnings
-
         warnings.warn("Newton did not converge on this history; do not rely on it.", LuceWarning, stacklevel=2)
-    covariance = np.diag(np.full(games.players, p.start))
-    first_games = Present(np.zeros(games.players), covariance, np.full(games.players, np.nan))
-    ratio = _filter(games, link, p, first_games, np.maximum(curve, 0.0), np.empty((0, 3)))
+    state = _newcomers(games.players, p)
+    ratio = _filter(games, link, p, state, np.maximum(curve, 0.0), np.empty((0, 3)))
     ends = np.append(chain.player[1:] != chain.player[:-1], True)
     order = np.argsort(chain.player[ends])
-    present = Present(x[ends][order], covariance, chain.time[ends][order])
+    present = Present(x[ends][order], state.covariance, chain.time[ends][order])
     variance = chain.variances(np.maximum(curve, 0.0))
     return Mode(chain.player, chain.time, x, variance, present, -value - 0.5 * ratio, converged)
 
@@ -467,5 +463,4 @@ class _Chain:
             ahead[i + 1] += s * ahead[i] / (s + ahead[i])
         for i, s in reversed(list(enumerate(step))):
             back[i] += s * back[i + 1] / (s + back[i + 1])
-        variance: FloatArray = 1.0 / (np.array(ahead) + np.array(back) - own)
-        return variance
+        return np.asarray(1.0 / (np.array(ahead) + np.array(back) - own))

@@ -18,7 +18,7 @@ from luce.aggregate.board.separation import describe
 from luce.aggregate.scores.methods import METHODS, Fit
 from luce.aggregate.scores.shuffles import FEW_TASKS, covariance_of, shuffled_sets
 from luce.aggregate.scores.table import ScoreColumns, ScoreTable, open_scores, races_of, read_scores
-from luce.checks import generator, is_whole
+from luce.checks import generator, whole
 from luce.errors import DataError, SettingError
 from luce.numerics.threads import one_blas_thread
 from luce.registry import canonical, unknown_name
@@ -102,6 +102,7 @@ class ScoreBoard(Ranked):
         }
 
 
+@one_blas_thread()
 def score_board(
     data: Any,
     model: str = "plackett_luce",
@@ -135,8 +136,7 @@ def score_board(
     if canonical(model) not in METHODS:
         raise unknown_name("score board model", model, METHODS)
     Inference(level=level)  # refuses what is no level
-    if not is_whole(resamples, 100):
-        raise SettingError(f"resamples is {resamples!r}; rank sets need at least 100.")
+    resamples = whole("resamples", resamples, 100)
     if {"name", "item"} <= set(columns):
         raise SettingError("name is the old word for item; give item alone.")
     named = {"item" if name == "name" else name: value for name, value in columns.items()}
@@ -150,32 +150,16 @@ def score_board(
             f"No task of {source.label} tells two models apart: all scores of a task are equal, or as near as the "
             "tolerance and their errors allow; a board needs one difference at least."
         )
-    with one_blas_thread():
-        return _board_of(
-            scores, races, canonical(model), level, resamples, generator(random_state), source.build, short
-        )
-
-
-def _board_of(
-    scores: ScoreTable,
-    races: Races,
-    model: str,
-    level: float,
-    resamples: int,
-    rng: np.random.Generator,
-    build: Callable[[dict[str, Any]], Any],
-    said: tuple[str, ...],
-) -> ScoreBoard:
-    """The board of scores that were read."""
-    fit = METHODS[model](scores, races)
+    method = canonical(model)
+    fit = METHODS[method](scores, races)
     main = None if fit.separation is None else fit.separation.main
     at = fit.method.terms(fit.x, races.item)
     mean = mean_weights(np.diagonal(at.hessian)[: len(scores.names)], fit.component, main)
-    if model in ("borda", "z_score"):
+    if method in ("borda", "z_score"):
         mean = np.zeros_like(mean)
     one = len(scores.tasks) == 1
     covariance = covariance_of(fit, mean) * (np.nan if one else 1.0)
-    sets = shuffled_sets(fit, level, resamples, rng)
+    sets = shuffled_sets(fit, level, resamples, generator(random_state))
     strength = centre(fit.strength, mean, fit.component)
     # No error of a strength that only the prior keeps finite, whatever the tasks do.
     posterior = Posterior.of(
@@ -184,25 +168,20 @@ def _board_of(
         unknown=None if fit.separation is None else fit.separation.outside,
     )
     order = posterior.order
-    methods = {name: fit if name == model else make(scores, races) for name, make in METHODS.items()}
+    fits = {name: fit if name == method else make(scores, races) for name, make in METHODS.items()}
+    by_method = {name: ranks(other.strength, other.component) for name, other in fits.items()}
     return ScoreBoard(
-        model=model,
+        model=method,
         posterior=posterior,
         tasks=scores.tasks,
         n_tasks=np.isfinite(scores.scores).sum(axis=1)[order],
-        by_method={name: ranks(f.strength, f.component)[order] for name, f in methods.items()},
+        by_method={name: found[order] for name, found in by_method.items()},
         influence=_influence(scores, fit, np.sqrt(np.diagonal(covariance))),
-        separated=_separated(scores, fit),
+        separated={} if fit.separation is None else fit.separation.kinds(scores.names, range(len(scores.names))),
         log_likelihood=fit.log_likelihood,
-        notes=(*said, *scores.notes, *_remarks(scores, races, fit), *_disagreement(scores, methods)),
-        build=build,
+        notes=(*short, *scores.notes, *_remarks(scores, races, fit), *_disagreement(scores, by_method)),
+        build=source.build,
     )
-
-
-def _separated(scores: ScoreTable, fit: Fit) -> dict[str, str]:
-    if fit.separation is None:
-        return {}
-    return {scores.names[i]: fit.separation.kind(int(i)) for i in fit.separation.outside}
 
 
 def _remarks(scores: ScoreTable, races: Races, fit: Fit) -> list[str]:
@@ -223,9 +202,8 @@ def _remarks(scores: ScoreTable, races: Races, fit: Fit) -> list[str]:
     return notes
 
 
-def _disagreement(scores: ScoreTable, methods: dict[str, Fit]) -> list[str]:
+def _disagreement(scores: ScoreTable, table: dict[str, IntArray]) -> list[str]:
     """Which method names another first model, and the model whose rank depends most on the method."""
-    table = {name: ranks(f.strength, f.component) for name, f in methods.items()}
     best = {name: scores.names[int(np.argmin(r))] for name, r in table.items()}
     notes = []
     if len(set(best.values())) > 1:

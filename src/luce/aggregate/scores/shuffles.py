@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.aggregate.board.newton import inverse
-from luce.aggregate.board.posterior import RankSets, centre_covariance, no_sets, step_down
+from luce.aggregate.board.posterior import RankSets, centre_covariance, step_down
 from luce.aggregate.scores.methods import Fit, Method, Terms
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import map_chunks
@@ -86,7 +86,7 @@ def shuffled_sets(fit: Fit, level: float, shuffles: int, rng: np.random.Generato
     """Rank sets from the statistics of shuffled boards; one task alone has no scatter, and decides nothing."""
     method, races, n = fit.method, fit.method.races, fit.method.models
     if len(races.count) < 2:
-        return no_sets(fit.component)
+        return step_down(np.full((n, n), np.nan), lambda active: np.empty((n, 0)), fit.component, level)
     seeds = rng.integers(2**63, size=shuffles)
 
     def shuffled(k: int) -> NDArray[np.float32]:

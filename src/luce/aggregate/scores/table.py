@@ -158,13 +158,43 @@ def read_scores(source: Table, columns: ScoreColumns) -> ScoreTable:
         if given is not None:
             source.name(given, role=role)
     if task is not None and score is not None:
-        return _settle(source.label, columns, *_long(source, columns, task, score))
-    if columns.task is not None or columns.score is not None or columns.score_se is not None:
+        names, tasks, scores, errors, notes = _long(source, columns, task, score)
+    elif columns.task is None and columns.score is None and columns.score_se is None:
+        names, tasks, scores, errors, notes = _wide(source, columns)
+    else:
         raise DataError(
             f"{source.label} needs a column of the task and one of the score; its columns are "
             f"{', '.join(source.names)}."
         )
-    return _settle(source.label, columns, *_wide(source, columns))
+    weight_of, tolerance = columns.task_weights or {}, columns.tolerance
+    by_task = [tolerance.get(t, 0.0) if isinstance(tolerance, Mapping) else tolerance for t in tasks]
+    for named in (*columns.lower, *weight_of, *(tolerance if isinstance(tolerance, Mapping) else ())):
+        if named not in tasks:
+            raise unknown_name("task", named, tasks)
+    keep = np.array([t not in columns.drop and weight_of.get(t, 1.0) != 0.0 for t in tasks])
+    if columns.lower:
+        scores = scores * np.where(np.isin(tasks, list(columns.lower)), -1.0, 1.0)
+    there = np.isfinite(scores)
+    empty, models = keep & (there.sum(axis=0) == 0), there[:, keep].any(axis=1)
+    for which, what in ((np.array(tasks)[empty], "tasks"), (np.array(names)[~models], "models")):
+        if len(which):
+            notes.append(f"{len(which)} {what} have no scores and are left out: {', '.join(which[:5])}.")
+    keep &= ~empty
+    if models.sum() < 2 or not keep.any():
+        raise DataError(
+            f"{source.label} has scores of {models.sum()} models on {keep.sum()} tasks; a board needs two models."
+        )
+    weights = np.array([weight_of.get(t, 1.0) for t in tasks])[keep]
+    part = np.ix_(models, keep)
+    return ScoreTable(
+        names=tuple(np.array(names)[models].tolist()),
+        tasks=tuple(np.array(tasks)[keep].tolist()),
+        scores=scores[part],
+        errors=None if errors is None else errors[part],
+        tolerance=np.array(by_task)[keep],
+        weights=weights / weights.mean(),
+        notes=tuple(notes),
+    )
 
 
 def _name_column(source: Table, columns: ScoreColumns) -> tuple[str, list[str]]:
@@ -316,43 +346,3 @@ def _one_unit(values: FloatArray, percent: NDArray[np.bool_], task: IntArray, ta
         raise DataError(
             f"{label}: some scores of {which!r} have a percent sign and some have none; write all in one way."
         )
-
-
-def _settle(
-    label: str,
-    columns: ScoreColumns,
-    names: tuple[str, ...],
-    tasks: tuple[str, ...],
-    scores: FloatArray,
-    errors: FloatArray | None,
-    notes: list[str],
-) -> ScoreTable:
-    for given in (columns.lower, columns.task_weights or (), columns.tolerance):
-        for task in given if not isinstance(given, int | float) else ():
-            if task not in tasks:
-                raise unknown_name("task", task, tasks)
-    given_weights = columns.task_weights or {}
-    keep = np.array([task not in columns.drop and given_weights.get(task, 1.0) != 0.0 for task in tasks])
-    if columns.lower:
-        scores = scores * np.where(np.isin(tasks, list(columns.lower)), -1.0, 1.0)
-    there = np.isfinite(scores)
-    empty, models = keep & (there.sum(axis=0) == 0), there[:, keep].any(axis=1)
-    for which, what in ((np.array(tasks)[empty], "tasks"), (np.array(names)[~models], "models")):
-        if len(which):
-            notes.append(f"{len(which)} {what} have no scores and are left out: {', '.join(which[:5])}.")
-    keep &= ~empty
-    if models.sum() < 2 or not keep.any():
-        raise DataError(f"{label} has scores of {models.sum()} models on {keep.sum()} tasks; a board needs two models.")
-    tolerance = columns.tolerance
-    by_task = [tolerance.get(t, 0.0) if isinstance(tolerance, Mapping) else tolerance for t in tasks]
-    weights = np.array([given_weights.get(t, 1.0) for t in tasks])[keep]
-    part = np.ix_(models, keep)
-    return ScoreTable(
-        names=tuple(np.array(names)[models].tolist()),
-        tasks=tuple(np.array(tasks)[keep].tolist()),
-        scores=scores[part],
-        errors=None if errors is None else errors[part],
-        tolerance=np.array(by_task)[keep],
-        weights=weights / weights.mean(),
-        notes=tuple(notes),
-    )
