@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
+from luce.data.late import pa
 from luce.data.mapped import pack_texts, unpack_texts
 from luce.data.named_rows import RowNames, check_missing, without_decimals
 from luce.data.table import Table
@@ -130,8 +131,6 @@ class ClickCounts:
     def rows_in(self, data: Groups, missing: str = "error") -> IntArray:
         """The row of every document in `data`, -1 for those that it lacks and `missing="skip"` leaves out."""
         check_missing(missing)
-        import pyarrow as pa
-
         queries = np.repeat(self.query_ids.astype(str), np.diff(self.offsets))
         columns = {"query": pa.array(queries), "document": pa.array(self.document_ids.astype(str))}
         rows = RowNames(data).rows(Table.open(columns).read(), "query", "document")

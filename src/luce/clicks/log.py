@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from luce.clicks.aggregate import Aggregator, Rows
 from luce.clicks.counts import KIND, ClickCounts, load_counts
 from luce.data.column import Column
+from luce.data.late import pa, pc
 from luce.data.table import Rows as TableRows
 from luce.data.table import Table
 from luce.data.table_file import json_objects
@@ -28,9 +29,6 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 def hashed(column: Column) -> NDArray[np.uint64]:
     """64 bits for every entry of a column; equal entries have equal bits."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = column.array.type
     if pa.types.is_integer(kind) and not column.array.null_count:
         plain = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
@@ -60,8 +58,6 @@ def ubi_sessions(queries: str | Path, events: str | Path) -> Any:
     event store whose `action_name` is click, with the same `query_id` and the document in
     `event_attributes.object.object_id`. Lines may be documents of an index or hits around them (`_source`).
     """
-    import pyarrow as pa
-
     clicks: dict[str, set[str]] = {}
     for line, event in _documents(events):
         if event.get("action_name") != "click":

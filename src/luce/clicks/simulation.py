@@ -13,6 +13,7 @@ from luce.checks import fits_in_memory, one_of
 from luce.clicks.aggregate import added_up
 from luce.clicks.counts import ClickCounts, counted
 from luce.data.groups import Groups
+from luce.data.late import pa, pq
 from luce.data.named_rows import NO_IDS
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import differing, query_index
@@ -299,8 +300,7 @@ def as_columns(log: SessionRows, data: Groups) -> dict[str, np.ndarray]:
 
 def write_log(log: SessionRows, data: Groups, path: str | Path) -> None:
     """Write a click log as CSV or Parquet."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
+    from pyarrow import csv
 
     path = check_log_output(path)
     table = pa.table(as_columns(log, data))
@@ -308,4 +308,4 @@ def write_log(log: SessionRows, data: Groups, path: str | Path) -> None:
         if path.suffix == ".csv":
             csv.write_csv(table, stream)
         else:
-            parquet.write_table(table, stream)
+            pq.write_table(table, stream)

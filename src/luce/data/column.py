@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.late import pa, pc
 from luce.data.text_files import FOREIGN, number, reason
 from luce.errors import DataError, LuceError
 from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from luce.data.table import Rows
 
 P = ParamSpec("P")
@@ -48,8 +47,6 @@ class Column:
     """A column, of whatever type, as what it is used for."""
 
     def __init__(self, rows: Rows, name: str, array: Any, shown: str | None = None) -> None:
-        import pyarrow as pa
-
         self.rows, self.name = rows, name
         self.shown = shown or name
         """How errors call an entry."""
@@ -65,8 +62,6 @@ class Column:
     @cached_property
     def coded(self) -> pa.ChunkedArray:
         """The column in a plain type; texts may be coded by a dictionary."""
-        import pyarrow as pa
-
         if pa.types.is_dictionary(self._array.type) and is_text(self._array.type.value_type):
             return self._array
         return self.array
@@ -83,8 +78,6 @@ class Column:
     @property
     def is_list(self) -> bool:
         """Whether the entries are lists."""
-        import pyarrow as pa
-
         return bool(pa.types.is_large_list(self.array.type))
 
     @property
@@ -95,8 +88,6 @@ class Column:
     @property
     def is_flag(self) -> bool:
         """Whether the entries are true and false, as such."""
-        import pyarrow as pa
-
         return bool(pa.types.is_boolean(self.array.type))
 
     def error(self, row: int, message: str) -> DataError:
@@ -118,8 +109,6 @@ class Column:
     @_bordered
     def texts(self, gaps: bool = True) -> pa.Array:
         """Arrow texts, null where a cell is empty; 12.0, an id that went through a column of floats, is the id 12."""
-        import pyarrow as pa
-
         if pa.types.is_nested(self.array.type):
             raise self.refused("texts or numbers")
         found = as_text(self.array)
@@ -159,17 +148,12 @@ class Column:
     @_bordered
     def names(self) -> NDArray[Any]:
         """Every entry, a whole number where all of them are, and else a text."""
-        import pyarrow as pa
-
         if pa.types.is_nested(self.array.type):
             raise self.refused("texts or numbers")
         return self._names(self.array, slice(None))
 
     def _names(self, values: Any, places: IntArray | slice) -> NDArray[Any]:
         """Whole numbers or texts of the entries at `places` of these values, none of them empty."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if pa.types.is_integer(values.type) and values.type != pa.uint64() and not values.null_count:
             return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.int64)
         texts = as_text(values)
@@ -184,9 +168,6 @@ class Column:
 
     def _encoded(self) -> tuple[pa.Array, IntArray]:
         """The different entries, as they appear, and the place of each entry among them; none may be empty."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         array = self.coded
         if pa.types.is_nested(array.type):
             raise self.refused("texts or numbers")
@@ -223,8 +204,6 @@ class Column:
 
         `words` are texts that stand for numbers.
         """
-        import pyarrow as pa
-
         if is_text(self.array.type):
             values = _parsed(self.array, words)
             empty = np.asarray(as_text(self.array).is_null())
@@ -265,8 +244,6 @@ class Column:
         A date without a time zone is one of UTC; a column holds dates or numbers, not both. Empty cells become
         `default`.
         """
-        import pyarrow as pa
-
         kind = self.array.type
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             days, empty = as_days(self.array), np.asarray(self.array.is_null())
@@ -318,8 +295,6 @@ class Column:
     @_bordered
     def lists(self) -> tuple[IntArray, Column]:
         """How many entries the list of each row has, and all of them end to end."""
-        import pyarrow.compute as pc
-
         if not self.is_list:
             raise self.refused("lists")
         if self.array.null_count:
@@ -344,40 +319,34 @@ def _shown(value: Any) -> str:
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether a type is that of texts."""
-    from pyarrow import types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_number(kind: pa.DataType) -> bool:
     """Whether a type is that of numbers; true and false are none."""
-    from pyarrow import types
-
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def plain(array: Any) -> Any:
     """An Arrow column without the dress of its type: codes, runs, views, extensions, and lists of a fixed size."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import types
-
     for _ in range(8):
         kind = array.type
         if isinstance(kind, pa.BaseExtensionType):
             array = pc.cast(array, kind.storage_type)
-        elif types.is_dictionary(kind):
+        elif pa.types.is_dictionary(kind):
             chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
             array = pa.chunked_array([chunk.dictionary_decode() for chunk in chunks], kind.value_type)
-        elif types.is_run_end_encoded(kind):
+        elif pa.types.is_run_end_encoded(kind):
             array = pc.run_end_decode(array)
-        elif types.is_string_view(kind):
+        elif pa.types.is_string_view(kind):
             array = pc.cast(array, pa.large_string())
         elif str(kind) == "binary_view":
             array = pc.cast(array, pa.large_binary())
-        elif types.is_float16(kind):
+        elif pa.types.is_float16(kind):
             array = pc.cast(array, pa.float32())
-        elif types.is_list(kind) or types.is_fixed_size_list(kind) or str(kind).split("<")[0].endswith("list_view"):
+        elif (
+            pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or str(kind).split("<")[0].endswith("list_view")
+        ):
             array = pc.cast(array, pa.large_list(kind.value_type))
         else:
             break
@@ -386,9 +355,6 @@ def plain(array: Any) -> Any:
 
 def as_floats(array: Any) -> FloatArray:
     """Numbers and truth values as float64; null is NaN."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_null(array.type):
         return np.full(len(array), np.nan)
     found = pc.cast(array, pa.float64(), safe=False)
@@ -397,9 +363,6 @@ def as_floats(array: Any) -> FloatArray:
 
 def as_days(array: Any) -> FloatArray:
     """Dates and moments as days since 1970-01-01 UTC, durations and times of day as days; null is NaN."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = array.type
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         array, scale = pc.cast(array, pa.int32()), 1 if pa.types.is_date32(kind) else _DAY[kind.unit]
@@ -418,9 +381,6 @@ def check_calendar(days: FloatArray) -> None:
 
 def as_text(column: Any) -> pa.Array:
     """A column as text, null where it is empty; 12.0, an id that went through a float column, is the id 12."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     whole = plain(whole)
     kind = whole.type
@@ -441,9 +401,6 @@ def as_text(column: Any) -> pa.Array:
 
 def _parsed(texts: Any, known: Mapping[str, str]) -> FloatArray:
     """The number that each text is or stands for, NaN where it is none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not len(texts):
         return np.empty(0)
     coded = texts.dictionary_encode().unify_dictionaries()  # few different ones: look at each once

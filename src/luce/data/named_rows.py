@@ -13,6 +13,7 @@ from scipy import sparse
 
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
+from luce.data.late import pa, pc
 from luce.data.table import Rows, Source, Table
 from luce.data.table_file import WordFile
 from luce.data.text_files import is_table
@@ -34,8 +35,6 @@ class RowNames:
     """Finds the row of a document by the id of its query and its own; `plain` spells ids as 12.0 without decimals."""
 
     def __init__(self, data: Groups | JudgedRun, plain: bool = False) -> None:
-        import pyarrow as pa
-
         if data.document_ids is None:
             raise DataError(NO_IDS)
         queries = np.repeat(data.query_ids.astype(str), np.diff(data.offsets))
@@ -54,8 +53,6 @@ class RowNames:
 
     def rows(self, table: Rows, query: str, document: str) -> IntArray:
         """Rows of the documents that two columns of a table name, -1 where the data do not have them."""
-        import pyarrow.compute as pc
-
         names = _join(table[query].texts(), table[document].texts())
         found: IntArray = np.asarray(pc.fill_null(pc.index_in(names, value_set=self._names), -1), dtype=np.int64)
         return found
@@ -65,8 +62,6 @@ class RowNames:
 
         Those are errors; "skip" in `missing` allows them, and "skip_queries" those whose query the data do not have.
         """
-        import pyarrow.compute as pc
-
         found = np.column_stack([self.rows(table, query, document) for document in documents])
         known_query = np.asarray(pc.is_in(table[query].texts(), value_set=self._queries), dtype=bool)
         wrong = (found < 0).any(axis=1) & (known_query if missing == "skip_queries" else missing == "error")
@@ -104,14 +99,10 @@ def check_missing(missing: str, *others: str) -> None:
 
 def without_decimals(texts: Any) -> Any:
     """The same texts, whole numbers with decimals such as 12.0 as 12."""
-    import pyarrow.compute as pc
-
     return pc.replace_substring_regex(texts, pattern=r"^(-?[0-9]+)\.0+$", replacement=r"\1")
 
 
 def _join(queries: Any, documents: Any) -> Any:
-    import pyarrow.compute as pc
-
     return pc.binary_join_element_wise(queries, documents, _JOINT)
 
 

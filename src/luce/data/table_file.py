@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from luce.data.late import pa, pq
 from luce.data.names import check_names
 from luce.data.table import Table
 from luce.data.text_files import (
@@ -33,9 +34,6 @@ from luce.data.text_files import (
     table_kind as table_kind,
 )
 from luce.errors import DataError, ParseError, SettingError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _HEAD = 1 << 20
 _PIECE = 1 << 25
@@ -123,8 +121,6 @@ class TableFile(Table):
     @contextmanager
     def border(self) -> Iterator[None]:
         """What goes wrong in here is said with the file, and with the line of a text where it can be found."""
-        import pyarrow as pa
-
         try:
             with border(self.path, self.kind):
                 yield
@@ -156,8 +152,6 @@ class TableFile(Table):
             return self._feather().schema if self.kind == "feather" else self._records.schema
 
     def _csv_schema(self) -> pa.Schema:
-        import pyarrow as pa
-
         schema = self._csv("open_csv", {}, None).schema
         late = [name for name, type_ in zip(self.names, schema.types, strict=True) if pa.types.is_null(type_)]
         if late:  # empty at the beginning: the rest says whether to the end
@@ -175,14 +169,10 @@ class TableFile(Table):
     @property
     def build(self) -> Callable[[dict[str, Any]], Any]:
         """Makes an Arrow table."""
-        import pyarrow as pa
-
         return pa.table  # type: ignore[no-any-return]
 
     def arrow(self, columns: Sequence[str], text: Sequence[str]) -> pa.Table:
         """Columns in this order, those in `text` as text."""
-        import pyarrow as pa
-
         with self.border():
             if self.kind == "csv":
                 return self._csv("read_csv", dict.fromkeys(text, pa.string()), columns).rename_columns(list(columns))
@@ -224,8 +214,6 @@ class TableFile(Table):
                 yield from self.arrow(wanted, ()).to_batches(rows)
 
     def _many(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         if self.kind == "csv":  # all as text: with types guessed from the first block, a later one could not be read
             yield from self.batches(columns, self.piece_rows, dict.fromkeys(columns, pa.string()))
         elif self.kind == "jsonl":
@@ -347,7 +335,6 @@ class TableFile(Table):
 
     def _csv(self, how: str, types: Mapping[str, pa.DataType], columns: Sequence[str] | None, rows: int = 0) -> Any:
         """`pyarrow.csv.open_csv` or `read_csv`; an empty cell of text is an empty text."""
-        import pyarrow as pa
         from pyarrow import csv as arrow
 
         raw = {} if columns is None else dict(zip(self.names, self._raw_names, strict=True))
@@ -364,8 +351,6 @@ class TableFile(Table):
 
     def _json_lines(self, columns: Sequence[str]) -> pa.Table:
         """All lines; where the types of a column do not go together, they are read one by one to say which."""
-        import pyarrow as pa
-
         try:
             return pa.concat_tables(self._json_pieces(columns), promote_options="permissive")
         except pa.ArrowException:
@@ -373,7 +358,6 @@ class TableFile(Table):
 
     def _json_pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Many lines at a time, with the types that the first lines give: other fields are then never built."""
-        import pyarrow as pa
         from pyarrow import json as arrow
 
         types = [(self._raw(name), self._json_types.get(self._raw(name))) for name in columns]
@@ -403,8 +387,6 @@ class TableFile(Table):
     @cached_property
     def _json_types(self) -> dict[str, pa.DataType]:
         """The types of the columns whose values in the first lines go together: as they are written, texts as texts."""
-        import pyarrow as pa
-
         plain: dict[type, Callable[[], pa.DataType]] = {bool: pa.bool_, str: pa.string, int: pa.int64}
         plain[float] = pa.float64
         types = {}
@@ -433,8 +415,6 @@ class TableFile(Table):
 
     def _of_rows(self, rows: list[dict[str, Any]], columns: Sequence[str]) -> pa.Table:
         # By column, not Table.from_pylist: one that mixes types can then be named.
-        import pyarrow as pa
-
         check_expansion(self.path, self.path.stat().st_size, 8 * len(rows) * len(columns))
         by_name = {raw.strip(): raw for raw in self._raw_names}
         arrays = []
@@ -447,15 +427,11 @@ class TableFile(Table):
         return pa.table(arrays, names=[by_name[name] for name in columns])
 
     def _binary(self) -> Any:
-        import pyarrow as pa
-
         with open_bytes(self.path) as stream:
             return pa.BufferReader(stream.read_all()) if stream.encoding else pa.memory_map(str(self.path))
 
     def _parquet(self, coded: Sequence[str] = ()) -> Any:
-        from pyarrow import parquet
-
-        file = parquet.ParquetFile(self._binary(), read_dictionary=list(coded))
+        file = pq.ParquetFile(self._binary(), read_dictionary=list(coded))
         facts = file.metadata
         check_expansion(self.path, self.path.stat().st_size, 4 * facts.num_rows * facts.num_columns)
         return file
@@ -468,8 +444,6 @@ class TableFile(Table):
 
 def _array(values: list[Any]) -> pa.Array:
     """Values of JSON as a column; texts beside numbers make all of them texts, as in CSV."""
-    import pyarrow as pa
-
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError):

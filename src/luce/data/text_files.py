@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Concatenate, ParamSpec, TypeVar
 
+from luce.data.late import pa
 from luce.errors import DataError, LuceError, ParseError, SettingError
 from luce.storage import atomic_write
 
@@ -203,8 +204,6 @@ class ByteStream:
         if self.encoding == "gzip":
             self._stream = gzip.GzipFile(fileobj=self._stream)
         elif self.encoding:
-            import pyarrow as pa
-
             packed = pa.PythonFile(self._stream, mode="r")
             self._stream = pa.CompressedInputStream(packed, "bz2" if self.encoding == "bzip2" else "zstd")
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.late import pa
 from luce.data.text.tokens import grams, runs, stem, words
 from luce.errors import DataError
 from luce.numerics.compiled import kernel
@@ -174,8 +175,6 @@ class Frequencies:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: terms and counts packed."""
-        import pyarrow as pa
-
         raw = "\n".join(self.counts).encode() + b"\0" + np.fromiter(self.counts.values(), "<u4").tobytes()
         packed = pa.compress(raw, codec="zstd", asbytes=True)
         sizes = {"documents": self.documents, "tokens": self.tokens, "terms": len(self.counts), "bytes": len(raw)}
@@ -184,8 +183,6 @@ class Frequencies:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Frequencies:
         """What `to_dict` gave, within limits; anything else is a `DataError`."""
-        import pyarrow as pa
-
         damaged = "what it knows of the words of its corpus is damaged"
         try:
             sizes = [record[name] for name in ("documents", "tokens", "terms", "bytes")]

@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from luce.checks import number, one_of, truth, whole
+from luce.data.late import pa
 from luce.data.table import Rows, Table
 from luce.data.text.analyzer import Frequencies
 from luce.data.text.features import FULL, QUERY, UNION, VIEWS, Texts, compute, field_names, learn, of_field
@@ -255,8 +256,6 @@ def _texts_of(rows: Rows, name: str) -> Texts:
 
 def texts_of(array: Any) -> Texts:
     """Texts of Arrow; null is an empty text."""
-    import pyarrow as pa
-
     whole = pa.chunked_array([array]) if not isinstance(array, pa.ChunkedArray) else array
     coded = whole.cast(pa.large_string()).dictionary_encode().combine_chunks()
     coded = coded.chunk(0) if isinstance(coded, pa.ChunkedArray) else coded
