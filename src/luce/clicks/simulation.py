@@ -13,7 +13,7 @@ from luce.checks import fits_in_memory, one_of
 from luce.clicks.aggregate import added_up
 from luce.clicks.counts import ClickCounts, counted
 from luce.data.groups import Groups
-from luce.data.late import pa, pq
+from luce.data.late import arrow_csv, pa, pq
 from luce.data.named_rows import NO_IDS
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import differing, query_index
@@ -300,12 +300,10 @@ def as_columns(log: SessionRows, data: Groups) -> dict[str, np.ndarray]:
 
 def write_log(log: SessionRows, data: Groups, path: str | Path) -> None:
     """Write a click log as CSV or Parquet."""
-    from pyarrow import csv
-
     path = check_log_output(path)
     table = pa.table(as_columns(log, data))
     with atomic_write(path) as stream:
         if path.suffix == ".csv":
-            csv.write_csv(table, stream)
+            arrow_csv.write_csv(table, stream)
         else:
             pq.write_table(table, stream)

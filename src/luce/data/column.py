@@ -67,12 +67,9 @@ class Column:
         return self.array
 
     @cached_property
+    @_bordered
     def array(self) -> pa.ChunkedArray:
         """The column in a plain type, without codes."""
-        return self._plain()
-
-    @_bordered
-    def _plain(self) -> pa.ChunkedArray:
         return plain(self._array)
 
     @property
@@ -100,7 +97,9 @@ class Column:
         kind = kind if len(kind) <= 60 else kind[:60] + "..."
         return self.rows.table.wrong(f"the column {self.name!r} holds {kind}; it must hold {wanted}.")
 
-    def _empty(self, row: int) -> DataError:
+    def _empty(self, gaps: Any) -> DataError:
+        """The error of the first entry that is empty."""
+        row = int(np.flatnonzero(gaps)[0])
         entry = self.array[row].as_py() if is_number(self.array.type) else None
         said = "empty" if entry is None else f"{entry:g}"
         lists = ", an empty list where there is nothing" if self.is_list else ""
@@ -113,7 +112,7 @@ class Column:
             raise self.refused("texts or numbers")
         found = as_text(self.array)
         if found.null_count and not gaps:
-            raise self._empty(first_true(found.is_null()))
+            raise self._empty(found.is_null())
         return found
 
     def text(self) -> list[str]:
@@ -135,7 +134,7 @@ class Column:
         if is_number(values.type):
             empty = empty | ~np.isfinite(as_floats(values))
         if np.any(empty):
-            raise self._empty(int(np.flatnonzero(empty[places])[0]))
+            raise self._empty(empty[places])
         code: IntArray = np.array([names.setdefault(text, len(names)) for text in texts.to_pylist()], dtype=np.int64)
         return code[places]
 
@@ -159,10 +158,10 @@ class Column:
         texts = as_text(values)
         texts.validate(full=True)
         if texts.null_count:
-            raise self._empty(first_true(pa.array(np.asarray(texts.is_null())[places])))
+            raise self._empty(np.asarray(texts.is_null())[places])
         nul = pc.match_substring(texts, "\0")
         if pc.any(nul).as_py():
-            row = first_true(pa.array(np.asarray(nul)[places]))
+            row = int(np.argmax(np.asarray(nul)[places]))
             raise self.error(row, "holds a NUL, which text does not have; rename the id.")
         return np.array(texts.to_pylist())
 
@@ -172,7 +171,7 @@ class Column:
         if pa.types.is_nested(array.type):
             raise self.refused("texts or numbers")
         if array.null_count:
-            raise self._empty(first_true(array.is_null()))
+            raise self._empty(array.is_null())
         if not len(array):
             return pa.nulls(0, array.type), np.empty(0, dtype=np.int64)
         if pa.types.is_dictionary(array.type):
@@ -248,7 +247,7 @@ class Column:
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             days, empty = as_days(self.array), np.asarray(self.array.is_null())
             if empty.any() and default is None:
-                raise self._empty(int(np.flatnonzero(empty)[0]))
+                raise self._empty(empty)
             check_calendar(days)
             return np.where(empty, default, days) if default is not None else days, True
         if is_number(kind):
@@ -260,7 +259,7 @@ class Column:
         coded = as_text(self.array).dictionary_encode()
         empty = np.asarray(coded.is_null())
         if empty.any() and default is None:
-            raise self._empty(int(np.flatnonzero(empty)[0]))
+            raise self._empty(empty)
         found = [parse_time(text) for text in coded.dictionary.to_pylist()]
         places = np.where(empty, len(found), np.asarray(coded.indices.fill_null(0)))
         kinds = np.array([*("none" if time is None else "date" if time[1] else "number" for time in found), "empty"])
@@ -298,15 +297,10 @@ class Column:
         if not self.is_list:
             raise self.refused("lists")
         if self.array.null_count:
-            raise self._empty(first_true(self.array.is_null()))
+            raise self._empty(self.array.is_null())
         sizes = pc.list_value_length(self.array).to_numpy().astype(np.int64)
         flat = pc.list_flatten(self.array)
         return sizes, Column(self.rows.repeated(sizes), self.name, flat, f"an entry of {self.shown}")
-
-
-def first_true(flags: Any) -> int:
-    """The first place that is true."""
-    return int(np.flatnonzero(flags.to_numpy(zero_copy_only=False))[0])
 
 
 def _shown(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["nw", "pa", "pc", "pq"]
+__all__ = ["arrow_csv", "arrow_json", "nw", "pa", "pc", "pq"]
 
 
 class _Late:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     import narwhals as nw
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.csv as arrow_csv
+    import pyarrow.json as arrow_json
     import pyarrow.parquet as pq
 else:
-    nw, pa, pc, pq = map(_Late, ("narwhals", "pyarrow", "pyarrow.compute", "pyarrow.parquet"))
+    nw, pa = _Late("narwhals"), _Late("pyarrow")
+    pc, pq, arrow_csv, arrow_json = (_Late(f"pyarrow.{name}") for name in ("compute", "parquet", "csv", "json"))

@@ -347,12 +347,6 @@ def with_subtopics(data: Data, source: Source, *, missing: str = "error") -> Dat
     known = rows >= 0
     if not known.any():
         raise DataError("None of the subtopics names a document of the data; check the query and document ids.")
-    # As few columns as the query with the most subtopics needs.
-    columns: list[int] = []
-    seen: dict[str, dict[str, int]] = {}
-    for name, subtopic, use in zip(table[query].text(), table["subtopic"].text(), known, strict=True):
-        if use:
-            numbers = seen.setdefault(name, {})
-            columns.append(numbers.setdefault(subtopic, len(numbers)))
-    shape = (len(names.data.y), max(columns) + 1)
-    return replace(data, subtopics=_matrix(rows[known], np.array(columns), shape))
+    number, every = table["subtopic"].codes()
+    about = _matrix(rows[known], number[known], (len(data.y), len(every)))
+    return replace(data, subtopics=numbered_by_query(about, data.offsets))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,6 @@ from luce.types import FloatArray, IntArray
 REST = "rest"
 _FORM = "`query: d7 > {d2 d9} > rest`"
 _HEAD = re.compile(r"^(.*\S)\s+\*\s*(\S+)$")
-_TIES = ("tied", "stable", "error")
 _LONG, _BESIDE = ("query", "document", "rank"), ("judge", "weight")
 
 
@@ -88,7 +87,13 @@ def read_orders(
     >>> lists.order_rows.tolist(), lists.order_is_top.tolist()
     ([2, 0], [True])
     """
-    _check_settings(k, top, ties, missing)
+    if k is not None:
+        whole("k", k, 1)
+    truth("top", top)
+    if k is not None and not top:
+        raise SettingError("k cuts top lists; with top=False nothing is known of what is cut off, so leave k out.")
+    one_of("ties", ties, ("tied", "stable", "error"))
+    check_missing(missing)
     sources: list[Any] = list(path) if isinstance(path, list | tuple) else [path]
     known = _Known(data, missing == "skip")
     orders: list[list[list[int]]] = []
@@ -134,7 +139,13 @@ class _Known:
                 f"`{REST}` stands for all other documents of query {query!r}, which has a document of that name; "
                 "rename it."
             )
-        present = ([document for document in tier if self._is_there(found, document)] for tier in found.tiers)
+        for document in (document for tier in found.tiers for document in tier):
+            if (query, document) not in self.place and not self.skip:
+                raise found.error(
+                    f"document {document!r} is not in query {query!r} of the data; mend the file, or leave such "
+                    "documents out by missing='skip' (--missing-documents skip)."
+                )
+        present = ([document for document in tier if (query, document) in self.place] for tier in found.tiers)
         tiers = [tier for tier in present if tier]
         listed = sum(map(len, tiers))
         if len(tiers) == 1 and listed > 1 and (not is_top or listed == self.sizes[query]):
@@ -143,36 +154,9 @@ class _Known:
                 f"the list of query {query!r} has {shown} in one tier and nothing below them, which says nothing; "
                 "take it out."
             )
-        return [[self.place[query, document] for document in tier] for tier in _first(tiers, k)]
-
-    def _is_there(self, found: _List, document: str) -> bool:
-        there = (found.query, document) in self.place
-        if not there and not self.skip:
-            raise found.error(
-                f"document {document!r} is not in query {found.query!r} of the data; mend the file, or leave such "
-                "documents out by missing='skip' (--missing-documents skip)."
-            )
-        return there
-
-
-def _first(tiers: list[list[str]], k: int | None) -> list[list[str]]:
-    """The tiers that the first k documents are in."""
-    kept: list[list[str]] = []
-    for tier in tiers:
-        if k is not None and sum(map(len, kept)) >= k:
-            break
-        kept.append(tier)
-    return kept
-
-
-def _check_settings(k: int | None, top: bool, ties: str, missing: str) -> None:
-    if k is not None:
-        whole("k", k, 1)
-    truth("top", top)
-    if k is not None and not top:
-        raise SettingError("k cuts top lists; with top=False nothing is known of what is cut off, so leave k out.")
-    one_of("ties", ties, _TIES)
-    check_missing(missing)
+        above = accumulate(map(len, tiers), initial=0)
+        kept = [tier for tier, before in zip(tiers, above, strict=False) if k is None or before < k]
+        return [[self.place[query, document] for document in tier] for tier in kept]
 
 
 def _lists_of(source: Any, k: int | None, ties: str) -> Iterator[_List]:

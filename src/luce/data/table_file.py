@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from luce.data.late import pa, pq
+from luce.data.late import arrow_csv, arrow_json, pa, pq
 from luce.data.names import check_names
 from luce.data.table import Table
 from luce.data.text_files import (
@@ -29,9 +29,8 @@ from luce.data.text_files import (
     open_text,
     plain_suffix,
     reason,
-)
-from luce.data.text_files import (
-    table_kind as table_kind,
+    table_kind,
+    with_newlines,
 )
 from luce.errors import DataError, ParseError, SettingError
 
@@ -48,18 +47,15 @@ def json_objects(path: str | Path, encoding: str | None = None) -> Iterator[tupl
 
 
 def _objects(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    return ((line, json_object(path, line, text)) for line, text in lines if text.strip())
+    for line, text in lines:
+        if text.strip():
+            found = _parsed(path, text, line)
+            if not isinstance(found, dict):
+                raise ParseError(path, "this is no JSON object; every line must be one.", line)
+            yield line, found
 
 
-def json_object(path: str | Path, line: int, text: str) -> dict[str, Any]:
-    """The JSON object of a line."""
-    found = parse_json(path, text, line)
-    if not isinstance(found, dict):
-        raise ParseError(path, "this is no JSON object; every line must be one.", line)
-    return found
-
-
-def parse_json(path: str | Path, text: str, line: int | None = None) -> Any:
+def _parsed(path: str | Path, text: str, line: int | None = None) -> Any:
     """JSON in which every name stands once in an object."""
     try:
         return json.loads(text, object_pairs_hook=_once)
@@ -94,14 +90,10 @@ def numbered(pieces: Iterable[bytes]) -> Iterator[tuple[int, str]]:
     """(line from 1, text with its newline) of every line, however lines end."""
     line = 0
     for piece in pieces:
-        lines = _newlines(piece.decode()).split("\n")
+        lines = with_newlines(piece.decode()).split("\n")
         for text in lines if lines[-1] else lines[:-1]:
             line += 1
             yield line, text + "\n"
-
-
-def _newlines(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 class TableFile(Table):
@@ -129,7 +121,9 @@ class TableFile(Table):
                 raise ParseError(self.path, "there are names of columns and no rows; at least one is needed.") from None
             if error.line is None and self.is_text and isinstance(error.__cause__, pa.ArrowException):
                 with border(self.path, self.kind):
-                    self._check_rows()
+                    for line, row in self._plain_rows():  # the first line that is no row, if there is one
+                        if self.kind == "csv" and len(row) != len(self._raw_names):
+                            raise self._wide(row, line) from error
             raise
 
     def _header(self) -> list[str]:
@@ -144,21 +138,18 @@ class TableFile(Table):
         """Names and types; those of CSV are guessed from its beginning."""
         with self.border():
             if self.kind == "csv":
-                return self._csv_schema()
+                schema = self._csv("open_csv", {}, None).schema
+                late = [name for name, type_ in zip(self.names, schema.types, strict=True) if pa.types.is_null(type_)]
+                if late:  # empty at the beginning: the rest says whether to the end
+                    for name, type_ in zip(late, self._csv("read_csv", {}, late).schema.types, strict=True):
+                        place = self.names.index(name)
+                        schema = schema.set(place, pa.field(schema.field(place).name, type_))
+                return schema
             if self.kind == "parquet":
                 return self._parquet().schema_arrow
             if self.kind == "jsonl":
                 return self._json_lines(self.names).schema
             return self._feather().schema if self.kind == "feather" else self._records.schema
-
-    def _csv_schema(self) -> pa.Schema:
-        schema = self._csv("open_csv", {}, None).schema
-        late = [name for name, type_ in zip(self.names, schema.types, strict=True) if pa.types.is_null(type_)]
-        if late:  # empty at the beginning: the rest says whether to the end
-            for name, type_ in zip(late, self._csv("read_csv", {}, late).schema.types, strict=True):
-                place = self.names.index(name)
-                schema = schema.set(place, pa.field(schema.field(place).name, type_))
-        return schema
 
     @cached_property
     def rows(self) -> int | None:
@@ -262,12 +253,6 @@ class TableFile(Table):
                 head = head[: max(head.rfind(b"\n"), head.rfind(b"\r"))]
         return head.removeprefix(b"\xef\xbb\xbf")
 
-    def _check_rows(self) -> None:
-        """Raise the error of the first line that is no row, if there is one."""
-        for line, row in self._plain_rows():
-            if self.kind == "csv" and len(row) != len(self._raw_names):
-                raise self._wide(row, line)
-
     def _wide(self, row: list[str], line: int) -> ParseError:
         return ParseError(self.path, f"{len(row)} cells, and the header has {len(self._raw_names)}.", line)
 
@@ -297,7 +282,7 @@ class TableFile(Table):
         """What stands between the cells of CSV: the ending .tsv or .tab says it, else the first two lines."""
         if plain_suffix(self.path) in (".tsv", ".tab"):
             return "\t"
-        lines = [line for line in _newlines(self._head.decode()).split("\n", 50) if line.strip()][:2]
+        lines = [line for line in with_newlines(self._head.decode()).split("\n", 50) if line.strip()][:2]
         return max(_DELIMITERS, key=lambda mark: _fit(mark, lines))
 
     def _csv_rows(self, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
@@ -335,14 +320,12 @@ class TableFile(Table):
 
     def _csv(self, how: str, types: Mapping[str, pa.DataType], columns: Sequence[str] | None, rows: int = 0) -> Any:
         """`pyarrow.csv.open_csv` or `read_csv`; an empty cell of text is an empty text."""
-        from pyarrow import csv as arrow
-
         raw = {} if columns is None else dict(zip(self.names, self._raw_names, strict=True))
-        return getattr(arrow, how)(
+        return getattr(arrow_csv, how)(
             pa.OSFile(self._unpacked[0]),
-            read_options=arrow.ReadOptions(block_size=_PIECE if rows > self.batch_rows else _HEAD),
-            parse_options=arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-            convert_options=arrow.ConvertOptions(
+            read_options=arrow_csv.ReadOptions(block_size=_PIECE if rows > self.batch_rows else _HEAD),
+            parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(
                 include_columns=None if columns is None else [raw[name] for name in columns],
                 column_types={raw.get(name, name): type_ for name, type_ in types.items()},
                 strings_can_be_null=False,
@@ -358,19 +341,18 @@ class TableFile(Table):
 
     def _json_pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Many lines at a time, with the types that the first lines give: other fields are then never built."""
-        from pyarrow import json as arrow
-
         types = [(self._raw(name), self._json_types.get(self._raw(name))) for name in columns]
         options = None
         if all(type_ is not None for _, type_ in types):
-            options = arrow.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="ignore")
+            options = arrow_json.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="ignore")
         line = 0
         with open_text(self.path, self._encoding) as stream:
             for piece in filter(bytes.strip, whole_lines(stream)):
                 found = None
                 try:
-                    blocks = arrow.ReadOptions(block_size=_BLOCK)
-                    found = arrow.read_json(pa.BufferReader(piece), blocks, options) if options is not None else None
+                    if options is not None:
+                        blocks = arrow_json.ReadOptions(block_size=_BLOCK)
+                        found = arrow_json.read_json(pa.BufferReader(piece), blocks, options)
                 except pa.ArrowException:
                     pass  # a damaged line or a column of mixed types: the slow road says which
                 if found is None:
@@ -405,7 +387,7 @@ class TableFile(Table):
     def _records(self) -> pa.Table:
         """The rows of a JSON list of objects, with all columns."""
         with open_text(self.path, self._encoding) as stream:
-            rows = parse_json(self.path, stream.read_all().decode("utf-8-sig"))
+            rows = _parsed(self.path, stream.read_all().decode("utf-8-sig"))
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
             raise ParseError(
                 self.path, "a JSON file must hold a list of objects, one a row; use .jsonl for one object a line."
@@ -437,9 +419,7 @@ class TableFile(Table):
         return file
 
     def _feather(self) -> Any:
-        from pyarrow import ipc
-
-        return ipc.open_file(self._binary())
+        return pa.ipc.open_file(self._binary())
 
 
 def _array(values: list[Any]) -> pa.Array:

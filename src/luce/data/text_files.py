@@ -353,6 +353,11 @@ def read_text(path: str | Path) -> str:
         text = stream.read_all().decode("utf-8-sig")
     if not text.strip():
         raise ParseError(path, "the file is empty; at least one line was expected.")
+    return with_newlines(text)
+
+
+def with_newlines(text: str) -> str:
+    """The same text, of which every line ends with a newline alone."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
