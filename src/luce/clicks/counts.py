@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from luce.data.groups import Groups
 from luce.data.late import pa
-from luce.data.mapped import pack_texts, unpack_texts
+from luce.data.mapped import pack_texts, unpack_texts, wide_first
 from luce.data.named_rows import RowNames, check_missing, without_decimals
 from luce.data.table import Table
 from luce.errors import DataError, SettingError
@@ -162,8 +162,7 @@ class ClickCounts:
         if self.pairs is not None:
             arrays |= {f"pairs.{name}": value for name, value in vars(self.pairs).items()}
         arrays |= pack_texts("query_ids", self.query_ids) | pack_texts("document_ids", self.document_ids)
-        ordered = dict(sorted(arrays.items(), key=lambda entry: -entry[1].itemsize))
-        write_container(path, KIND, {"notes": list(self.notes)}, ordered)
+        write_container(path, KIND, {"notes": list(self.notes)}, wide_first(arrays))
 
 
 def counted(
