@@ -221,7 +221,7 @@ def test_rules_for_duplicates_robots_and_repeated_documents():
         ),
         ({"session": None}, {}, "name what tells sessions apart"),
         ({"document": [["a", "b"]] * 4, "clicked": [["z"], [], [], []]}, {}, "'z' was clicked and not shown"),
-        ({"p": [0.5, 0.0, 0.5, 1]}, {"propensity": "p"}, r"propensity is 0; .* \(0, 1\]"),
+        ({"p": [0.5, 0.0, 0.5, 1]}, {"propensity": "p"}, r"propensity is 0; .* a probability above 0 and at most 1"),
         ({"p": [0.5, 1.5, 0.5, 1]}, {"propensity": "p"}, "propensity is 1.5"),
         ({"document": ["a", None, "b", "a"]}, {}, "document is empty"),
         ({"document": ["a", "", "b", "a"]}, {}, "Row 1: document is empty"),

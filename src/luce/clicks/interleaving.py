@@ -102,7 +102,7 @@ def interleaving(
     if method == "team_draft":
         gain = _by_team(rows[team], number, hit)
     else:
-        a, b = (rows[name].number("a rank of at least 1, or empty", default=np.inf) for name in (rank_a, rank_b))
+        a, b = (rows[name].number("empty, or a rank", least=1, default=np.inf) for name in (rank_a, rank_b))
         gain = _balanced(a, b, number, hit)
     any_click = np.bincount(number, hit) > 0
     return _result(np.sign(gain[any_click]), int((~any_click).sum()), level, method)
@@ -120,7 +120,7 @@ def _by_team(team: Column, number: IntArray, hit: FloatArray) -> FloatArray:
 
 def _balanced(a: FloatArray, b: FloatArray, number: IntArray, hit: FloatArray) -> FloatArray:
     """Clicks among the first k of a less those among the first k of b, by session."""
-    if np.any((a < 1) | (b < 1)) or np.any(np.isinf(a) & np.isinf(b)):
+    if np.any(np.isinf(a) & np.isinf(b)):
         raise DataError("Every document needs a rank of at least 1 in one of the two lists.")
     least = np.minimum(a, b)
     k = np.zeros(int(number.max()) + 1)

@@ -24,8 +24,6 @@ from luce.spec import Spec, option
 from luce.storage import container_kind
 from luce.types import FloatArray, IntArray
 
-_PRIME = np.uint64(0x9E3779B97F4A7C15)
-
 
 def hashed(column: Column) -> NDArray[np.uint64]:
     """64 bits for every entry of a column; equal entries have equal bits."""
@@ -34,18 +32,8 @@ def hashed(column: Column) -> NDArray[np.uint64]:
         plain = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
         result: NDArray[np.uint64] = pc.cast(column.array, plain).to_numpy().astype(np.uint64)
         return result
-    texts = pc.cast(column.texts(gaps=False), pa.large_binary())
-    _, ends, content = texts.buffers()
-    bounds = np.frombuffer(ends, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    letters = np.frombuffer(content or b"", dtype=np.uint8)[bounds[0] : bounds[-1]].astype(np.uint64)
-    bounds = bounds - bounds[0]
-    sizes = np.diff(bounds)
-    place = np.arange(len(letters)) - np.repeat(bounds[:-1], sizes)
-    with np.errstate(over="ignore"):
-        powers = np.cumprod(np.full(max(int(sizes.max(initial=0)), 1), _PRIME, dtype=np.uint64))
-        weighted = np.append((letters + np.uint64(1)) * powers[place], np.uint64(0))
-        sums = np.add.reduceat(weighted, np.minimum(bounds[:-1], len(letters)))
-        return np.where(sizes > 0, sums, np.uint64(0)) * _PRIME
+    codes, names = column.codes()
+    return np.fromiter(map(hash, names), np.int64, len(names)).astype(np.uint64)[codes]
 
 
 _LISTS = ("query_response_object_ids", "query_response_hit_ids", "query_response_objects_ids")
@@ -302,7 +290,9 @@ class _Reader:
             self._column(rows, "document").numbered(self.documents),
             np.zeros(len(rows), dtype=np.int64) if c["position"] is None else self._position(rows),
             self._column(rows, "clicked").called("clicked").flags(_CLICKED).astype(np.float64),
-            None if propensity is None else _propensity(rows[propensity].called("the propensity")),
+            None
+            if propensity is None
+            else rows[propensity].called("the propensity").number("a probability", above=0, most=1),
         )
 
     def _queries(self, rows: TableRows) -> IntArray:
@@ -363,12 +353,3 @@ class _Reader:
                 advice += "; where the log counts from 0, say so by first_position=0 (luce clicks --first-position 0)"
             raise column.error(bad, f"is {values[bad]:g}; it must be {advice}.")
         return values.astype(np.int64) + (1 - first)
-
-
-def _propensity(column: Column) -> FloatArray:
-    values = column.number("a probability")
-    wrong = ~((values > 0) & (values <= 1))
-    if wrong.any():
-        bad = int(np.flatnonzero(wrong)[0])
-        raise column.error(bad, f"is {values[bad]:g}; a document that was shown had a probability in (0, 1].")
-    return values

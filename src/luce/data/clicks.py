@@ -108,7 +108,12 @@ def comparisons_from_clicks(
     ...     comparisons_from_clicks(log, data).wins.tolist()
     [[1, 0], [1, 2]]
     """
-    _check_settings(min_count, min_share, tie_count, tie_share, missing)
+    for name, count in (("min_count", min_count), ("tie_count", tie_count)):
+        whole(name, count, 1)
+    for name, share in (("min_share", min_share), ("tie_share", tie_share)):
+        if not 0 <= share <= 1:
+            raise SettingError(f"{name} is {share}; it must be between 0 and 1.")
+    check_missing(missing)
     warnings.warn(
         "comparisons_from_clicks is a baseline that ranks against the logged ranker; learn by luce.clicks instead.",
         LuceWarning,
@@ -117,13 +122,12 @@ def comparisons_from_clicks(
     shown = _read_log(log, data, missing)
     wins, win_count, both, either = _count_pairs(shown, data.n_rows)
     backwards = wins % data.n_rows * data.n_rows + wins // data.n_rows
-    share = win_count / (win_count + _lookup(wins, win_count, backwards))
-    keep = (win_count >= min_count) & (share >= min_share)
+    keep = (win_count >= min_count) & (win_count / (win_count + looked_up(wins, win_count, backwards)) >= min_share)
     tied = np.empty(0, dtype=np.int64)
     tied_count = np.empty(0)
     if ties:
         pairs, co_clicks = both
-        often = (co_clicks >= tie_count) & (co_clicks >= tie_share * _lookup(*either, pairs))
+        often = (co_clicks >= tie_count) & (co_clicks >= tie_share * looked_up(*either, pairs))
         tied, tied_count = pairs[often], co_clicks[often]
         keep &= ~np.isin(np.minimum(wins, backwards), tied)
     return Comparisons(
@@ -134,26 +138,12 @@ def comparisons_from_clicks(
     )
 
 
-def _check_settings(min_count: int, min_share: float, tie_count: int, tie_share: float, missing: str) -> None:
-    whole("min_count", min_count, 1)
-    whole("tie_count", tie_count, 1)
-    for name, share in (("min_share", min_share), ("tie_share", tie_share)):
-        if not 0 <= share <= 1:
-            raise SettingError(f"{name} is {share}; it must be between 0 and 1.")
-    check_missing(missing)
-
-
 def _read_log(log: Source, data: Groups, missing: str) -> _ClickLog:
     table = Table.open(log).choose([COLUMNS])
     names = RowNames(data)
     row = names.named(table, "query", ["document"], missing)[:, 0]
-    position = table["position"].number("a whole number, 1 at the top")
+    position = table["position"].number("a whole number", least=1, whole=True)
     clicked = table["clicked"].flags("0 or 1").astype(np.float64)
-    wrong = np.flatnonzero((position < 1) | (position != np.floor(position)))
-    if len(wrong):
-        raise table["position"].error(
-            int(wrong[0]), f"is {position[wrong[0]]:g}; it must be a whole number, 1 at the top."
-        )
     impression = np.unique(
         np.stack([table[name].codes()[0] for name in ("query", "impression")]), axis=1, return_inverse=True
     )[1].ravel()
@@ -212,7 +202,7 @@ def _counted(parts: list[IntArray]) -> tuple[IntArray, FloatArray]:
     return values, counts.astype(np.float64)
 
 
-def _lookup(keys: IntArray, values: FloatArray, wanted: IntArray) -> FloatArray:
+def looked_up(keys: IntArray, values: FloatArray, wanted: IntArray) -> FloatArray:
     """The value of each wanted key, 0 where there is none; keys ascend."""
     if not len(keys):
         return np.zeros(len(wanted))

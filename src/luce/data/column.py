@@ -194,14 +194,17 @@ class Column:
         self,
         what: str = "a finite number",
         *,
+        above: float | None = None,
         least: float | None = None,
         most: float | None = None,
+        whole: bool = False,
         default: float | None = None,
         words: Mapping[str, str] = _WORDS,
     ) -> FloatArray:
         """Finite numbers, true and false as 1 and 0, also where they are texts; empty cells become `default`.
 
-        `words` are texts that stand for numbers.
+        Numbers beyond the bounds are errors, and fractions where they must be `whole`. `words` are texts that stand for
+        numbers.
         """
         if is_text(self.array.type):
             values = _parsed(self.array, words)
@@ -211,11 +214,14 @@ class Column:
             empty = np.isnan(values)
         else:
             raise self.refused("numbers" if what == "a finite number" else what)
-        bad = ~np.isfinite(values)
+        bad = ~np.isfinite(values) | (whole & (values != np.floor(values)))
+        if above is not None:
+            what, bad = f"{what} above {above:g}", bad | (values <= above)
         if least is not None:
             what, bad = f"{what} of at least {least:g}", bad | (values < least)
         if most is not None:
-            what, bad = f"{what}{' and' if least is not None else ' of'} at most {most:g}", bad | (values > most)
+            also = " of" if above is None and least is None else " and"
+            what, bad = f"{what}{also} at most {most:g}", bad | (values > most)
         if default is not None:
             bad &= ~empty
         if bad.any():

@@ -77,12 +77,12 @@ class RowNames:
         return found
 
     def pairs(
-        self, table: Rows, columns: Sequence[str], missing: str, itself: str, least: str = "a finite number"
+        self, table: Rows, columns: Sequence[str], missing: str, itself: str, above: float | None = None
     ) -> tuple[IntArray, FloatArray]:
         """The two rows that each row of a table names, and its weight; none may name one document twice."""
-        query, first, second = columns
-        pairs = self.named(table, query, (first, second), missing)
-        weight = table["weight"].number(least) if "weight" in table else np.ones(len(pairs))
+        query, *ends = columns
+        pairs = self.named(table, query, ends, missing)
+        weight = table["weight"].number(above=above) if "weight" in table else np.ones(len(pairs))
         same = np.flatnonzero((pairs[:, 0] == pairs[:, 1]) & (pairs[:, 0] >= 0))
         if len(same):
             raise table.error(int(same[0]), f"document {self(int(pairs[same[0], 0]))!r} is {itself}")
@@ -151,10 +151,7 @@ def read_comparisons(source: Source | Sequence[Source], data: Groups, *, missing
 def _compared(
     table: Rows, names: RowNames, columns: Sequence[str], missing: str
 ) -> tuple[IntArray, FloatArray, list[str]]:
-    pairs, weight = names.pairs(table, columns, missing, "compared with itself.", "a number above 0")
-    if (weight <= 0).any():
-        row = int(np.flatnonzero(weight <= 0)[0])
-        raise table.error(row, f"weight is {weight[row]:g}; it must be a number above 0.")
+    pairs, weight = names.pairs(table, columns, missing, "compared with itself.", above=0.0)
     known = (pairs >= 0).all(axis=1)
     if not known.any() and len(pairs):
         raise DataError("None of the pairs names documents of the data; check the query and document ids.")

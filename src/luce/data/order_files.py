@@ -177,7 +177,7 @@ def _table_lists(table: Table) -> Iterator[_List]:
         for row, key in enumerate(zip(rows["query"].text(), judge, strict=True)):
             lists.setdefault(key, []).append(row)
         rank, documents = rows["rank"].number("a finite number"), rows["document"].text()
-        weight = rows["weight"].number("a number above 0") if "weight" in rows else np.ones(len(rows))
+        weight = rows["weight"].number(above=0) if "weight" in rows else np.ones(len(rows))
         for (query, _), places in lists.items():
             tiers: dict[float, list[str]] = {}
             seen: set[str] = set()
@@ -186,7 +186,7 @@ def _table_lists(table: Table) -> Iterator[_List]:
                     raise rows.error(row, f"document {documents[row]!r} stands twice in a list of query {query!r}.")
                 seen.add(documents[row])
                 tiers.setdefault(float(rank[row]), []).append(documents[row])
-            if not weight[places[0]] > 0 or len(set(weight[places].tolist())) > 1:
+            if len(set(weight[places].tolist())) > 1:
                 raise rows.error(places[0], f"the weight of a list of query {query!r} must be one number above 0.")
             yield _List(where, None, query, list(tiers.values()), float(weight[places[0]]))
         return
@@ -199,15 +199,12 @@ def _table_lists(table: Table) -> Iterator[_List]:
     rows = table.choose([["query", *ranks]], _BESIDE, gaps=ranks)
     table.say_unused(["query", *ranks, *_BESIDE])
     columns = [rows[name].text() for name in ranks]
-    weight = rows["weight"].number("a number above 0") if "weight" in rows else np.ones(len(rows))
+    weight = rows["weight"].number(above=0) if "weight" in rows else np.ones(len(rows))
     for row, query in enumerate(rows["query"].text()):
         named = [column[row] for column in columns]
         filled = [one for one in named if one]
-        if not filled or named[: len(filled)] != filled or len(set(filled)) < len(filled) or not weight[row] > 0:
-            raise rows.error(
-                row,
-                f"the list of query {query!r} is {filled}; name documents from rank 1 on, each once, weight above 0.",
-            )
+        if not filled or named[: len(filled)] != filled or len(set(filled)) < len(filled):
+            raise rows.error(row, f"the list of query {query!r} is {filled}; name documents from rank 1 on, each once.")
         yield _List(where, None, query, [[one] for one in filled], float(weight[row]))
 
 

@@ -243,10 +243,5 @@ def _season_column(path: str | Path, table: Rows) -> FloatArray | None:
         raise ParseError(path, "give month or day, not both.")
     for name, parts in (("month", 12.0), ("day", 366.0)):
         if name in table:
-            values = table[name].number()
-            wrong = ~((values >= 1) & (values <= parts))
-            if np.any(wrong):
-                row = int(np.argmax(wrong))
-                raise table.error(row, f"{name} is {values[row]:g}; it lies between 1 and {parts:g}.")
-            return np.asarray((values - 0.5) / parts)
+            return np.asarray((table[name].number("a number", least=1, most=parts) - 0.5) / parts)
     return None
