@@ -203,8 +203,9 @@ def check_counts_output(path: str | Path) -> Path:
     return path
 
 
-_ARRAYS = ("offsets", "sessions", "document", "position", "after", "shown", "clicked")
-_TYPES = dict.fromkeys(("sessions", "shown", "clicked"), np.float64)
+_ARRAYS = {"offsets": np.int64, "sessions": np.float64}
+_CELLS = {"document": np.int64, "position": np.int64, "after": np.int64, "shown": np.float64, "clicked": np.float64}
+_ARRAYS |= _CELLS
 
 
 def load_counts(path: str | Path) -> ClickCounts:
@@ -215,8 +216,8 @@ def load_counts(path: str | Path) -> ClickCounts:
         pairs = {name.partition(".")[2]: value for name, value in arrays.items() if name.startswith("pairs.")}
         if any(value is None for value in ids.values()) or not set(_ARRAYS) <= set(arrays):
             raise DataError(f"{path} lacks some of the counts; aggregate the log again.")
-        for name in _ARRAYS:
-            if arrays[name].ndim != 1 or arrays[name].dtype != _TYPES.get(name, np.int64):
+        for name, type_ in _ARRAYS.items():
+            if arrays[name].ndim != 1 or arrays[name].dtype != type_:
                 raise DataError(f"{path}: the counts {name!r} are no row of numbers; aggregate the log again.")
         found = ClickCounts(
             **ids,  # type: ignore[arg-type]
@@ -225,14 +226,8 @@ def load_counts(path: str | Path) -> ClickCounts:
             pairs=PairCounts(**pairs) if pairs else None,
             notes=tuple(map(str, settings.get("notes", []))),
         )
-        cells = len(found.document)
-        fits = (
-            all(len(getattr(found, name)) == cells for name in _ARRAYS[2:]) and len(found.sessions) == found.n_queries
-        )
-        if (
-            not fits
-            or found.offsets[-1] != found.n_documents
-            or not 0 <= found.document.min() <= found.document.max() < (found.n_documents)
-        ):
+        fits = len({len(arrays[name]) for name in _CELLS}) == 1 and len(found.sessions) == found.n_queries
+        inside = 0 <= found.document.min() <= found.document.max() < found.n_documents == found.offsets[-1]
+        if not (fits and inside):
             raise DataError(f"{path}: the arrays of counts do not fit together; aggregate the log again.")
         return found

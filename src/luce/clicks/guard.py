@@ -112,7 +112,9 @@ def guarded(
             scores[name][rows] = fitted[name].predict(held)
             if progress is not None:
                 progress(k * len(learners) + i + 1, folds * len(learners), {})
-        can_mix &= _can_mix(fitted)
+        # Trees whose sum with a linear one is a ranker.
+        own, other = fitted[_OWN], next(model for name, model in fitted.items() if name.startswith(_LINEAR))
+        can_mix &= own.parts().scorer.name == "trees" and can_join(own, own) and can_join(other, own)
     values = {name: explained(loss, found, debiased, data.offsets) for name, found in scores.items()}
     if can_mix:
         best = max((name for name in values if name.startswith(_LINEAR)), key=lambda name: values[name].mean())
@@ -123,12 +125,6 @@ def guarded(
     model = _fitted(chosen, learners, data)
     model.history_["guard"] = {"chosen": chosen, "learners": table}
     return Guarded(model, chosen, table)
-
-
-def _can_mix(fitted: Mapping[str, Ranker]) -> bool:
-    """Whether the ranker is made of trees whose sum with a linear one is a ranker."""
-    own, linear = fitted[_OWN], next(model for name, model in fitted.items() if name.startswith(_LINEAR))
-    return own.parts().scorer.name == "trees" and can_join(own, own) and can_join(linear, own)
 
 
 def _fitted(chosen: str, learners: Mapping[str, tuple[Ranker, Clicks]], data: Groups) -> Ranker:

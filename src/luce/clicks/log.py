@@ -50,7 +50,10 @@ def ubi_sessions(queries: str | Path, events: str | Path) -> Any:
     for line, event in _documents(events):
         if event.get("action_name") != "click":
             continue
-        search, clicked = event.get("query_id"), _object_id(event)
+        place: Any = event
+        for key in ("event_attributes", "object", "object_id"):
+            place = place.get(key) if isinstance(place, dict) else None
+        search, clicked = event.get("query_id"), place
         if search is None or clicked is None:
             raise ParseError(events, "a click needs query_id and event_attributes.object.object_id.", line)
         clicks.setdefault(str(search), set()).add(str(clicked))
@@ -82,12 +85,6 @@ def ubi_sessions(queries: str | Path, events: str | Path) -> Any:
         raise DataError(f"{queries} holds no search with results; give the query store of the log.")
     lists = pa.list_(pa.string())
     return pa.table({"query": texts, "documents": pa.array(shown, lists), "clicked": pa.array(chosen, lists)})
-
-
-def _object_id(event: dict[str, Any]) -> Any:
-    attributes = event.get("event_attributes")
-    thing = attributes.get("object") if isinstance(attributes, dict) else None
-    return thing.get("object_id") if isinstance(thing, dict) else None
 
 
 def _documents(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -203,7 +200,8 @@ def read(log: Any, *, pairs: bool = False, events: str | Path | None = None, **o
     ClickCounts(2 sessions, 1 queries, 2 documents, 3 clicks at 2 positions)
     """
     chosen, usual = LogOptions(**options), LogOptions()
-    if isinstance(log, ClickCounts) or (isinstance(log, str | Path) and _are_counts(Path(log))):
+    is_file = isinstance(log, str | Path) and Path(log).is_file()
+    if isinstance(log, ClickCounts) or (is_file and container_kind(log) == KIND):
         if chosen != usual or events is not None:
             raise SettingError("Names of columns and rules are for a log, and these are counts of one; leave them out.")
         return log if isinstance(log, ClickCounts) else load_counts(log)
@@ -216,34 +214,26 @@ def read(log: Any, *, pairs: bool = False, events: str | Path | None = None, **o
         chosen = replace(chosen, session=NONE, document="documents")
     with border(log) if isinstance(log, str | Path) else nullcontext():
         reader = _Reader(Table.open(log), chosen)
-        said = ["The column 'propensity' was not used; name it by propensity= (--propensity)."]
-        said = said if chosen.propensity is None and "propensity" in reader.table.names else []
-        with closing(Aggregator(reader, with_pairs=pairs)) as aggregator:
-            aggregator.notes += said
+        numbers, notes = (chosen, reader.queries, reader.documents), []
+        if chosen.propensity is None and "propensity" in reader.table.names:
+            notes.append("The column 'propensity' was not used; name it by propensity= (--propensity).")
+        with closing(Aggregator(*numbers, notes, with_pairs=pairs)) as aggregator:
             for rows in reader.rows():
                 aggregator.add(rows)
             aggregator.flush()
             if not aggregator.sessions_are_apart():
                 return aggregator.counts()
-        with closing(Aggregator(reader, with_pairs=pairs)) as aggregator:
-            aggregator.notes += [*said, _add_sorted(aggregator, reader)]
+        # Some of the sessions at a time, sorted in memory, each part by another reading.
+        parts = -(-reader.n_rows // _SORTED_ROWS)
+        how = "sorted by session in memory" if parts == 1 else f"read {parts} times more and sorted by session in parts"
+        notes.append(f"Rows of one session stand apart in the log; it was {how}.")
+        with closing(Aggregator(*numbers, notes, with_pairs=pairs)) as aggregator:
+            for part in range(parts):
+                found = Rows.joined([rows.of_part(part, parts) for rows in reader.rows()])
+                if found.size:
+                    aggregator.add(found.take(np.lexsort((found.query, found.session))))
+                    aggregator.flush()
             return aggregator.counts()
-
-
-def _are_counts(path: Path) -> bool:
-    return path.is_file() and container_kind(path) == KIND
-
-
-def _add_sorted(aggregator: Aggregator, reader: _Reader) -> str:
-    """Sessions whose rows are no neighbours: some of them at a time, sorted in memory, each part by another reading."""
-    parts = -(-reader.n_rows // _SORTED_ROWS)
-    for part in range(parts):
-        rows = Rows.sorted_by_session([rows.of_part(part, parts) for rows in reader.rows()])
-        if rows.size:
-            aggregator.add(rows)
-            aggregator.flush()
-    how = "sorted by session in memory" if parts == 1 else f"read {parts} times more and sorted by session in parts"
-    return f"Rows of one session stand apart in the log; it was {how}."
 
 
 class _Reader:

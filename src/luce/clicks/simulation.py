@@ -15,6 +15,7 @@ from luce.clicks.counts import ClickCounts, counted
 from luce.data.groups import Groups
 from luce.data.late import arrow_csv, pa, pq
 from luce.data.named_rows import NO_IDS
+from luce.data.trec import ranks
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import differing, query_index
 from luce.spec import Spec, option
@@ -120,10 +121,9 @@ def production(data: Groups, scores: Sequence[FloatArray], *, shown: int = 10, s
         values = np.asarray(values, dtype=np.float64)
         if values.shape != (data.n_rows,) or not np.isfinite(values).all():
             raise DataError(f"Ranker {ranker + 1} needs {data.n_rows} finite scores, one a row.")
-        order = np.lexsort((-values, query))
-        place = np.arange(data.n_rows) - data.offsets[query]
-        top = place < shown
-        lists[ranker, query[top], place[top]] = order[top]
+        place = ranks(values, data.offsets) - 1
+        top = np.flatnonzero(place < shown)
+        lists[ranker, query[top], place[top]] = top
     return Production(lists, swap)
 
 
