@@ -77,11 +77,6 @@ def draw_signals(
     return Signals.from_lists(at, arrivals, labels=labels, dated=dated)
 
 
-def _straight(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
-    """From one corner region to the other."""
-    return np.linspace([0.15, 0.2], [0.85, 0.75], steps + 1)
-
-
 def _spiral(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
     """Two turns outwards from the middle, at constant speed."""
     angle = 4 * np.pi * np.sqrt(np.linspace(0.01, 1, steps + 1))
@@ -97,17 +92,16 @@ def _walk(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
     return np.where(folded > 1, 2 - folded, folded)
 
 
-def _ocean(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
-    """Eastwards at the pace of 26 degrees a year."""
-    return drift_path([-57.0, -105.0], [-59.0, -105.0 + 26.0 * min(steps / 365, 1)], steps, step_sd, rng)
-
-
-_PATHS = {"straight": _straight, "spiral": _spiral, "walk": _walk, "ocean": _ocean}
-
-
-def path_names() -> list[str]:
-    """Names of the simulated paths."""
-    return sorted(_PATHS)
+_PATHS: dict[str, Callable[[int, float, np.random.Generator], FloatArray]] = {
+    # From one corner region to the other.
+    "straight": lambda steps, step_sd, rng: np.linspace([0.15, 0.2], [0.85, 0.75], steps + 1),
+    "spiral": _spiral,
+    "walk": _walk,
+    # Eastwards at the pace of 26 degrees a year.
+    "ocean": lambda steps, step_sd, rng: drift_path(
+        [-57.0, -105.0], [-59.0, -105.0 + 26.0 * min(steps / 365, 1)], steps, step_sd, rng
+    ),
+}
 
 
 def simulate(
@@ -132,7 +126,7 @@ def simulate(
     >>> world.truth.shape, int(world.signals.counts.max())
     ((5, 2), 4)
     """
-    name = known_name("path", path, path_names())
+    name = known_name("path", path, sorted(_PATHS))
     for what, value in (("steps", steps), ("sources", sources), ("r", r)):
         if value < 1:
             raise SettingError(f"{what} is {value}; it must be at least 1.")
