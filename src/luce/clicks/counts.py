@@ -13,7 +13,6 @@ from luce.data.groups import Groups
 from luce.data.late import pa
 from luce.data.mapped import pack_texts, unpack_texts, wide_first
 from luce.data.named_rows import RowNames, check_missing, without_decimals
-from luce.data.table import Table
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
 from luce.storage import check_output, read_container, restoring, write_container
@@ -132,11 +131,10 @@ class ClickCounts:
         """The row of every document in `data`, -1 for those that it lacks and `missing="skip"` leaves out."""
         check_missing(missing)
         queries = np.repeat(self.query_ids.astype(str), np.diff(self.offsets))
-        columns = {"query": pa.array(queries), "document": pa.array(self.document_ids.astype(str))}
-        rows = RowNames(data).rows(Table.open(columns).read(), "query", "document")
+        named = pa.array(queries), pa.array(self.document_ids.astype(str))
+        rows = RowNames(data).rows(*named)
         if np.all(rows < 0):  # ids that went through a column of decimals on one side: 12.0 is 12
-            plain = {name: without_decimals(column) for name, column in columns.items()}
-            rows = RowNames(data, plain=True).rows(Table.open(plain).read(), "query", "document")
+            rows = RowNames(data, plain=True).rows(*map(without_decimals, named))
         unknown = np.flatnonzero(rows < 0)
         if len(unknown) == len(rows):
             assert data.document_ids is not None

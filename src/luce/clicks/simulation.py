@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from luce.checks import fits_in_memory, one_of
 from luce.clicks.aggregate import added_up
 from luce.clicks.counts import ClickCounts, counted
+from luce.data.clicks import SessionRows
 from luce.data.groups import Groups
 from luce.data.late import arrow_csv, pa, pq
 from luce.data.named_rows import NO_IDS
@@ -76,15 +77,6 @@ def attraction(grades: FloatArray, noise: float = 0.1) -> FloatArray:
     above = grades - grades.min()
     result: FloatArray = noise + (1 - noise) * (np.exp2(above) - 1) / max(float(np.exp2(above.max()) - 1), 1.0)
     return result
-
-
-class SessionRows(NamedTuple):
-    """What was shown and clicked, row by row: the row of the document, its session, position and click."""
-
-    row: IntArray
-    session: IntArray
-    position: IntArray
-    clicked: FloatArray
 
 
 @dataclass(frozen=True, eq=False)

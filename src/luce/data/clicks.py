@@ -54,11 +54,11 @@ class Clicks:
         return self if row_order is None else Clicks(self.clicks[row_order], self.exposure[row_order])
 
 
-class _ClickLog(NamedTuple):
-    """What was shown and clicked: the rows of documents, by impression and position."""
+class SessionRows(NamedTuple):
+    """What was shown and clicked, row by row: the row of the document, its session, position and click."""
 
     row: IntArray
-    impression: IntArray
+    session: IntArray
     position: IntArray
     clicked: FloatArray
 
@@ -138,7 +138,7 @@ def comparisons_from_clicks(
     )
 
 
-def _read_log(log: Source, data: Groups, missing: str) -> _ClickLog:
+def _read_log(log: Source, data: Groups, missing: str) -> SessionRows:
     table = Table.open(log).choose([COLUMNS])
     names = RowNames(data)
     row = names.named(table, "query", ["document"], missing)[:, 0]
@@ -150,13 +150,13 @@ def _read_log(log: Source, data: Groups, missing: str) -> _ClickLog:
     order = np.lexsort((position, impression))
     # Documents that are left out still fill their position: the one below them is not the next one.
     order = order[row[order] >= 0]
-    shown = _ClickLog(row[order], impression[order], position[order].astype(np.int64), clicked[order])
+    shown = SessionRows(row[order], impression[order], position[order].astype(np.int64), clicked[order])
     _check_impressions(shown, names)
     return shown
 
 
-def _check_impressions(shown: _ClickLog, names: RowNames) -> None:
-    together = shown.impression[1:] == shown.impression[:-1]
+def _check_impressions(shown: SessionRows, names: RowNames) -> None:
+    together = shown.session[1:] == shown.session[:-1]
     twice = together & (shown.position[1:] == shown.position[:-1])
     if twice.any():
         at = int(np.flatnonzero(twice)[0])
@@ -164,15 +164,15 @@ def _check_impressions(shown: _ClickLog, names: RowNames) -> None:
             f"Documents {names(int(shown.row[at]))!r} and {names(int(shown.row[at + 1]))!r} have the same position, "
             f"{shown.position[at]}, in one impression; a position shows one document."
         )
-    by_row = np.lexsort((shown.row, shown.impression))
-    again = (np.diff(shown.impression[by_row]) == 0) & (np.diff(shown.row[by_row]) == 0)
+    by_row = np.lexsort((shown.row, shown.session))
+    again = (np.diff(shown.session[by_row]) == 0) & (np.diff(shown.row[by_row]) == 0)
     if again.any():
         document = names(int(shown.row[by_row][1:][again][0]))
         raise DataError(f"Document {document!r} stands twice in one impression; an impression shows it once.")
 
 
 def _count_pairs(
-    shown: _ClickLog, n_rows: int
+    shown: SessionRows, n_rows: int
 ) -> tuple[IntArray, FloatArray, tuple[IntArray, FloatArray], tuple[IntArray, FloatArray]]:
     """Counts of preferences, of pairs clicked together, and of pairs shown together with a click on either.
 
@@ -182,9 +182,9 @@ def _count_pairs(
     both: list[IntArray] = []
     either: list[IntArray] = []
     clicked = shown.clicked > 0
-    longest = int(np.bincount(shown.impression).max(initial=0)) if len(shown.row) else 0
+    longest = int(np.bincount(shown.session).max(initial=0)) if len(shown.row) else 0
     for lag in range(1, longest):
-        upper = np.flatnonzero(shown.impression[lag:] == shown.impression[:-lag])
+        upper = np.flatnonzero(shown.session[lag:] == shown.session[:-lag])
         lower = upper + lag
         above, below = shown.row[upper], shown.row[lower]
         skipped = ~clicked[upper] & clicked[lower]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from luce.data.comparisons import Comparisons
@@ -51,9 +52,9 @@ class RowNames:
         assert self.data.document_ids is not None
         return str(self.data.document_ids[row])
 
-    def rows(self, table: Rows, query: str, document: str) -> IntArray:
-        """Rows of the documents that two columns of a table name, -1 where the data do not have them."""
-        names = _join(table[query].texts(), table[document].texts())
+    def rows(self, queries: Any, documents: Any) -> IntArray:
+        """Rows of the documents of these queries, texts of Arrow both; -1 where the data do not have them."""
+        names = _join(queries, documents)
         found: IntArray = np.asarray(pc.fill_null(pc.index_in(names, value_set=self._names), -1), dtype=np.int64)
         return found
 
@@ -62,8 +63,9 @@ class RowNames:
 
         Those are errors; "skip" in `missing` allows them, and "skip_queries" those whose query the data do not have.
         """
-        found = np.column_stack([self.rows(table, query, document) for document in documents])
-        known_query = np.asarray(pc.is_in(table[query].texts(), value_set=self._queries), dtype=bool)
+        queries = table[query].texts()
+        found = np.column_stack([self.rows(queries, table[document].texts()) for document in documents])
+        known_query = np.asarray(pc.is_in(queries, value_set=self._queries), dtype=bool)
         wrong = (found < 0).any(axis=1) & (known_query if missing == "skip_queries" else missing == "error")
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
@@ -130,43 +132,36 @@ def read_comparisons(source: Source | Sequence[Source], data: Groups, *, missing
     """
     check_missing(missing)
     names = RowNames(data)
-    found: dict[bool, list[tuple[IntArray, FloatArray, list[str]]]] = {True: [], False: []}
-    for one in source if isinstance(source, list | tuple) else [source]:
-        table = Table.open(one)
-        rows = table.choose([WINS, TIES], ["weight", *JUDGES])
-        is_win = "better" in rows
-        table.say_unused([*(WINS if is_win else TIES), "weight", *JUDGES])
-        found[is_win].append(_compared(rows, names, WINS if is_win else TIES, missing))
-    if not any(len(pairs) for kind in found.values() for pairs, _, _ in kind):
+    parts = [_compared(one, names, missing) for one in (source if isinstance(source, list | tuple) else [source])]
+    if not sum(len(pairs) for pairs, *_ in parts):
         raise DataError("The comparisons hold no pair; give at least one preference or tie.")
-    (wins, win_weight, win_judge), (ties, tie_weight, tie_judge) = _joined(found[True]), _joined(found[False])
-    judges = {name: number for number, name in enumerate(dict.fromkeys([*win_judge, *tie_judge]))}
-    said = [np.array([judges[name] for name in judge], dtype=np.int64) for judge in (win_judge, tie_judge)]
-    by_whom: dict[str, Any] = dict(zip(("win_judge", "tie_judge"), said, strict=True)) if set(judges) - {""} else {}
-    result = Comparisons(wins=wins, ties=ties, win_weight=win_weight, tie_weight=tie_weight, **by_whom)
+    pairs, weight, judge, won = (np.concatenate(part) for part in zip(*parts, strict=True))
+    number = {name: i for i, name in enumerate(dict.fromkeys([*judge[won], *judge[~won]]))}
+    kinds: dict[str, Any] = {"wins": pairs[won], "ties": pairs[~won]}
+    kinds |= {"win_weight": weight[won], "tie_weight": weight[~won]}
+    if set(number) - {""}:
+        who = np.array([number[name] for name in judge], dtype=np.int64)
+        kinds |= {"win_judge": who[won], "tie_judge": who[~won]}
+    result = Comparisons(**kinds)
     result.report_cycles(names)
     return result
 
 
-def _compared(
-    table: Rows, names: RowNames, columns: Sequence[str], missing: str
-) -> tuple[IntArray, FloatArray, list[str]]:
-    pairs, weight = names.pairs(table, columns, missing, "compared with itself.", above=0.0)
+def _compared(source: Source, names: RowNames, missing: str) -> tuple[IntArray, FloatArray, Any, NDArray[np.bool_]]:
+    """The pairs of rows, weights and judges of a table, and whether the first row of each won."""
+    table = Table.open(source)
+    rows = table.choose([WINS, TIES], ["weight", *JUDGES])
+    columns = WINS if "better" in rows else TIES
+    table.say_unused([*columns, "weight", *JUDGES])
+    pairs, weight = names.pairs(rows, columns, missing, "compared with itself.", above=0.0)
     known = (pairs >= 0).all(axis=1)
     if not known.any() and len(pairs):
         raise DataError("None of the pairs names documents of the data; check the query and document ids.")
-    columns = [name for name in JUDGES if name in table]
-    if len(columns) > 1:
-        raise DataError(f"The columns {columns[0]} and {columns[1]} both say who judged; leave one of them out.")
-    judge = np.array(table[columns[0]].text() if columns else [""] * len(pairs), dtype=object)
-    return pairs[known], weight[known], judge[known].tolist()
-
-
-def _joined(parts: list[tuple[IntArray, FloatArray, list[str]]]) -> tuple[IntArray, FloatArray | None, list[str]]:
-    if not parts:
-        return np.empty((0, 2), dtype=np.int64), None, []
-    pairs, weight, judge = zip(*parts, strict=True)
-    return np.concatenate(pairs), np.concatenate(weight), [name for part in judge for name in part]
+    who = [name for name in JUDGES if name in rows]
+    if len(who) > 1:
+        raise DataError(f"The columns {who[0]} and {who[1]} both say who judged; leave one of them out.")
+    judge = np.array(rows[who[0]].text() if who else [""] * len(pairs), dtype=object)
+    return pairs[known], weight[known], judge[known], np.full(int(known.sum()), columns == WINS)
 
 
 def with_statements(

@@ -63,7 +63,9 @@ def simulate(
     u = rng.standard_normal((int(offsets[-1]), _QUALITIES), dtype=np.float32)
     query = query_index(offsets)
     u += 0.6 * shared[query]
-    y = _labels(_relevance(u) + 0.6 * shared[query, 0] + noise * rng.standard_normal(len(u)), grades)
+    relevance = np.tanh(u[:, 0]) + 0.7 * u[:, 1] * u[:, 2] + np.maximum(u[:, 3], 0) - 0.4 * u[:, 4] ** 2
+    relevance = relevance.astype(np.float64) + 0.6 * shared[query, 0] + noise * rng.standard_normal(len(u))
+    y = _labels(relevance, grades)
     X = _features(u, shared, offsets, features, rng, root)
     starts = np.arange(1, len(u) + 1) - offsets[query]
     return Groups(
@@ -94,11 +96,6 @@ def _sizes(queries: int, rng: np.random.Generator) -> IntArray:
     # The mean of a lognormal is exp(mu + sigma^2 / 2).
     sizes = rng.lognormal(np.log(_MEAN_SIZE) - _SPREAD**2 / 2, _SPREAD, queries)
     return np.clip(sizes, 1, MAX_SIZE).astype(np.int64)
-
-
-def _relevance(u: NDArray[np.float32]) -> FloatArray:
-    s = np.tanh(u[:, 0]) + 0.7 * u[:, 1] * u[:, 2] + np.maximum(u[:, 3], 0) - 0.4 * u[:, 4] ** 2
-    return np.asarray(s, dtype=np.float64)
 
 
 def _labels(relevance: FloatArray, grades: int) -> FloatArray:
@@ -184,7 +181,7 @@ def simulate_duplicates(
     X = np.hstack([_views(quality, story, noise, rng), _content(about, stories, subtopics, story, noise, rng)])
     sizes = lengths.reshape(queries, stories).sum(axis=1)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    order = _shuffled(offsets, rng)
+    order = np.lexsort((rng.random(int(offsets[-1])), query_index(offsets)))  # the rows of a query at random
     story, X = story[order], X[order]
     rows = np.flatnonzero(about[story] >= 0)
     shape = (len(story), subtopics)
@@ -213,8 +210,3 @@ def _content(
     own = rng.random((n, _CONTENT)) ** 4
     direction = shared + own
     return np.asarray(np.abs(direction[story] + rng.normal(0, noise, (len(story), _CONTENT))))
-
-
-def _shuffled(offsets: IntArray, rng: np.random.Generator) -> IntArray:
-    """The rows of every query in random order."""
-    return np.lexsort((rng.random(int(offsets[-1])), query_index(offsets))).astype(np.int64)

@@ -80,12 +80,9 @@ def _lines(data: Groups, ids: list[str], query: NDArray[np.int64], first: int, l
     marks = [f"{i + 1}:" for i in range(data.n_features)]
     for row in range(last - first):
         features = " ".join([mark + value for mark, value in zip(marks, numbers[row].tolist(), strict=True)])
-        comment = "" if data.document_ids is None else _comment(str(data.document_ids[first + row]))
+        document = "" if data.document_ids is None else str(data.document_ids[first + row]).translate(_NEWLINES)
+        comment = f" # {document}" if document else ""
         yield f"{labels[row]} qid:{ids[query[first + row]]} {features}{comment}\n"
-
-
-def _comment(document: str) -> str:
-    return " # " + document.translate(_NEWLINES) if document else ""
 
 
 def write_parquet(data: Groups, path: str | Path) -> None:

@@ -107,7 +107,7 @@ class Analysis:
                 [rest] * len(each) if known.isdisjoint(each) else [number.get(gram, rest) for gram in each]
                 for each in new
             ]
-        return found.expanded(_flat(self._of_run))
+        return found.expanded(laid_out(self._of_run))
 
 
 _SHORT = 32
@@ -116,10 +116,11 @@ _short_grams = lru_cache(1 << 15)(grams)
 
 
 def _tokens(found: map[list[str]], number: _Numbers) -> Tokens:
-    return _flat([list(map(number.__getitem__, terms)) for terms in found])
+    return laid_out([list(map(number.__getitem__, terms)) for terms in found])
 
 
-def _flat(lists: list[list[int]]) -> Tokens:
+def laid_out(lists: list[list[int]]) -> Tokens:
+    """The tokens of texts from a list each."""
     offsets = np.concatenate([[0], np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))]).astype(np.int64)
     ids = np.fromiter(chain.from_iterable(lists), np.int32, int(offsets[-1]))
     return Tokens(ids, offsets)
