@@ -175,27 +175,24 @@ def _groups(path: Path, container: Container) -> Groups:
             raise _damaged(path, f"the array {name!r} is missing")
     rows = len(arrays["y"]) if arrays["y"].ndim else 0
     order = arrays.get("row_order")
-    try:
-        if order is not None and not np.array_equal(np.sort(order, axis=None), np.arange(rows)):
-            raise DataError("the row order is no permutation")
-        texts = {name: unpack_texts(name, arrays) for name in ("query_ids", "document_ids", "feature_names")}
-        if texts["query_ids"] is None:
-            raise DataError("the array 'query_ids' is missing")
-        return Groups(
-            X=arrays["X"],
-            y=arrays["y"],
-            offsets=arrays["offsets"],
-            query_ids=texts["query_ids"],
-            document_ids=texts["document_ids"],
-            query_weight=arrays.get("query_weight"),
-            feature_names=() if texts["feature_names"] is None else tuple(texts["feature_names"].tolist()),
-            relations=_relations(container, rows),
-            row_order=order,
-            subtopics=_subtopics(arrays, rows),
-            schema=Schema.from_dict(container.settings["schema"]) if "schema" in container.settings else None,
-        )
-    except DataError as error:
-        raise _damaged(path, str(error).rstrip(".")) from error
+    if order is not None and not np.array_equal(np.sort(order, axis=None), np.arange(rows)):
+        raise DataError("the row order is no permutation")
+    texts = {name: unpack_texts(name, arrays) for name in ("query_ids", "document_ids", "feature_names")}
+    if texts["query_ids"] is None:
+        raise DataError("the array 'query_ids' is missing")
+    return Groups(
+        X=arrays["X"],
+        y=arrays["y"],
+        offsets=arrays["offsets"],
+        query_ids=texts["query_ids"],
+        document_ids=texts["document_ids"],
+        query_weight=arrays.get("query_weight"),
+        feature_names=() if texts["feature_names"] is None else tuple(texts["feature_names"].tolist()),
+        relations=_relations(container, rows),
+        row_order=order,
+        subtopics=_subtopics(arrays, rows),
+        schema=Schema.from_dict(container.settings["schema"]) if "schema" in container.settings else None,
+    )
 
 
 def _relations(container: Container, rows: int) -> dict[str, sparse.csr_array]:

@@ -163,7 +163,11 @@ def _lists_of(source: Any, k: int | None, ties: str) -> Iterator[_List]:
     """The lists of a file of lines, a run or a table."""
     if not isinstance(source, str | Path) or is_table(source):
         return _table_lists(Table.open(source))
-    return _run_lists(source, k, ties) if _is_run(source) else _line_lists(source)
+    # A run has six columns, a score in the fifth, and neither `:` after the query nor `>` nor `{`.
+    _, text = next(_commented_lines(source), (0, ""))
+    words = text.split()
+    is_run = len(words) == 6 and not set(">{") & set(text) and not words[0].endswith(":") and words[1] != "*"
+    return _run_lists(source, k, ties) if is_run else _line_lists(source)
 
 
 def _table_lists(table: Table) -> Iterator[_List]:
@@ -212,19 +216,17 @@ def _commented_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     return ((line, text) for line, text in numbered_lines(path) if not text.lstrip().startswith("#"))
 
 
-def _is_run(path: str | Path) -> bool:
-    """A run has six columns, a score in the fifth, and neither `:` after the query nor `>` nor `{`."""
-    _, text = next(_commented_lines(path), (0, ""))
-    words = text.split()
-    return len(words) == 6 and not set(">{") & set(text) and not words[0].endswith(":") and words[1] != "*"
-
-
 def _line_lists(path: str | Path) -> Iterator[_List]:
     for line, text in _commented_lines(path):
         head, colon, body = text.partition(":")
         if not colon or not head.strip():
             raise ParseError(path, f"expected {_FORM}, best document first, or a TREC run.", line)
-        query, weight = _query(path, line, head.strip())
+        query, weight, found = head.strip(), 1.0, _HEAD.match(head.strip())
+        if found is not None:  # `query * weight`
+            query, weight = found[1], number(found[2])
+            if not 0 < weight < np.inf:
+                said = f"is {found[2]!r}; it must be a finite number above 0."
+                raise ParseError(path, f"the weight of a list of query {query!r} {said}", line)
         parts = [part.strip() for part in body.split(">")]
         above_rest = len(parts) > 1 and parts[-1] == REST
         tiers = [_tier(path, line, part) for part in (parts[:-1] if above_rest else parts)]
@@ -238,21 +240,6 @@ def _line_lists(path: str | Path) -> Iterator[_List]:
                 raise ParseError(path, f"document {document!r} stands twice in the list of query {query!r}.", line)
             seen.add(document)
         yield _List(path, line, query, tiers, weight, above_rest)
-
-
-def _query(path: str | Path, line: int, head: str) -> tuple[str, float]:
-    """Query and weight of `query * weight`; 1 where there is none."""
-    found = _HEAD.match(head)
-    if found is None:
-        return head, 1.0
-    weight = number(found[2])
-    if not 0 < weight < np.inf:
-        raise ParseError(
-            path,
-            f"the weight of a list of query {found[1]!r} is {found[2]!r}; it must be a finite number above 0.",
-            line,
-        )
-    return found[1], weight
 
 
 def _tier(path: str | Path, line: int, text: str) -> list[str]:

@@ -106,7 +106,12 @@ class TableFile(Table):
         self.is_text = self.kind in ("csv", "jsonl")
         self._encoding = encoding
         with self.border():
-            self._raw_names = self._header()
+            if self.kind == "csv":
+                self._raw_names = next(self._csv_rows(numbered([self._head])))[1]
+            elif self.kind == "jsonl":
+                self._raw_names = list(dict.fromkeys(name for row in self._head_rows for name in row))
+            else:
+                self._raw_names = list(self.schema.names)
             self.names = [name.strip() for name in self._raw_names]
         check_names(self.names, self.path)
 
@@ -125,13 +130,6 @@ class TableFile(Table):
                         if self.kind == "csv" and len(row) != len(self._raw_names):
                             raise self._wide(row, line) from error
             raise
-
-    def _header(self) -> list[str]:
-        if self.kind == "csv":
-            return next(self._csv_rows(numbered([self._head])))[1]
-        if self.kind == "jsonl":
-            return list(dict.fromkeys(name for row in self._head_rows for name in row))
-        return list(self.schema.names)
 
     @cached_property
     def schema(self) -> pa.Schema:

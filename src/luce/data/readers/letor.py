@@ -190,7 +190,13 @@ class LetorFile:
                 columns.width = max(columns.width, *(block.width for block in parsed))
                 if columns.width <= matrix.width:
                     break
-                self._check_density(columns.width, int(starts[-1]), len(batch))
+                needed = 4 * columns.width * int(starts[-1])
+                if self.options.n_features is None and needed > max(_LARGE, _THIN * len(batch)):
+                    raise DataError(
+                        f"{starts[-1]:,} lines of {len(batch):,} bytes name feature {columns.width:,}, and a matrix of "
+                        f"so many columns needs {needed / 2**30:,.1f} GB of memory, nearly all of it zeros; number the "
+                        "features without gaps."
+                    )
                 if not whole:
                     break
                 matrix.widen(columns.width, first)
@@ -208,15 +214,6 @@ class LetorFile:
                 X[target : target + rows] = X[start : start + rows]
             columns.add(text, block)
         return int(starts[-1])
-
-    def _check_density(self, width: int, rows: int, size: int) -> None:
-        """Refuse a text whose matrix would be zeros but for one number in thousands, and large."""
-        needed = 4 * width * rows
-        if self.options.n_features is None and needed > max(_LARGE, _THIN * size):
-            raise DataError(
-                f"{rows:,} lines of {size:,} bytes name feature {width:,}, and a matrix of so many columns needs "
-                f"{needed / 2**30:,.1f} GB of memory, nearly all of it zeros; number the features without gaps."
-            )
 
 
 def _parsed(batch: bytes, form: Form, rooms: Sequence[NDArray[np.float32]], i: int, block: Chunk) -> Parsed:
