@@ -340,7 +340,7 @@ def test_bad_settings(tmp_path):
     for options, message in (
         ({"last_position": 0}, "last_position is 0"),
         ({"events": "events.jsonl", "document": "sku"}, "name their columns themselves"),
-        ({"first_position": 2}, "1 or 0"),
+        ({"first_position": 2}, "first_position is 2; it must be a whole number from 0 to 1"),
         ({"repeated": "last"}, "one of error, first"),
         ({"max_clicks": 0}, "at least 1"),
     ):

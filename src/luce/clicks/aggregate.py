@@ -206,7 +206,10 @@ class Aggregator:
         if rows.propensity is not None:
             inverse = 1.0 / rows.propensity
             sums += [inverse, inverse**2, rows.clicked * inverse, rows.clicked * inverse**2]
-        after = _last_click(rows, starts)
+        # The position of the last click above each row of its session, 0 where there is none.
+        last = np.maximum.accumulate(np.where(rows.clicked > 0, np.arange(rows.size), -1))
+        above = np.append(-1, last[:-1])
+        after = np.where(above >= starts[_runs(starts, rows.size)], rows.position[np.maximum(above, 0)], 0)
         self._cells.add(np.column_stack([rows.query, rows.document, rows.position, after]), np.column_stack(sums))
         if self.with_pairs and not self._alone:
             for name, keys in _pair_keys(rows, starts).items():
@@ -332,13 +335,6 @@ def _starts(rows: Rows) -> IntArray:
 def _runs(starts: IntArray, size: int) -> IntArray:
     """Which of the runs that begin at `starts` every row is in."""
     return np.repeat(np.arange(len(starts)), np.diff(np.append(starts, size)))
-
-
-def _last_click(rows: Rows, starts: IntArray) -> IntArray:
-    """The position of the last click above each row of its session, 0 where there is none."""
-    last = np.maximum.accumulate(np.where(rows.clicked > 0, np.arange(rows.size), -1))
-    above = np.append(-1, last[:-1])
-    return np.where(above >= starts[_runs(starts, rows.size)], rows.position[np.maximum(above, 0)], 0)
 
 
 def _pair_keys(rows: Rows, starts: IntArray) -> dict[str, IntArray]:

@@ -122,19 +122,11 @@ def guarded(
         values[best.replace(_LINEAR, _MEAN)] = explained(loss, mean, debiased, data.offsets)
     table = _table(values)
     chosen = max(table, key=lambda row: row["value"])["learner"]
-    model = _fitted(chosen, learners, data)
+    names = [_OWN, chosen.replace(_MEAN, _LINEAR)] if chosen.startswith(_MEAN) else [chosen]
+    models: list[Ranker] = [clone(learners[name][0]).fit(data, clicks=learners[name][1]) for name in names]
+    model = models[0] if len(models) == 1 else joined_models(models, np.full(2, 0.5), models[0].loss_)
     model.history_["guard"] = {"chosen": chosen, "learners": table}
     return Guarded(model, chosen, table)
-
-
-def _fitted(chosen: str, learners: Mapping[str, tuple[Ranker, Clicks]], data: Groups) -> Ranker:
-    """The learner of this name on all queries."""
-    names = [_OWN, chosen.replace(_MEAN, _LINEAR)] if chosen.startswith(_MEAN) else [chosen]
-    models = [clone(learners[name][0]).fit(data, clicks=learners[name][1]) for name in names]
-    model: Ranker = models[0]
-    if len(models) == 1:
-        return model
-    return joined_models(models, np.full(2, 0.5), models[0].loss_)
 
 
 def _learners(ranker: Ranker, loss: ClickChoice, debiased: Clicks, naive: Clicks) -> dict[str, tuple[Ranker, Clicks]]:

@@ -58,7 +58,9 @@ def simulate(
     whole("seed", seed, 0)
     root = np.random.SeedSequence(seed)
     rng = np.random.default_rng(root.spawn(1)[0])
-    offsets = np.concatenate([[0], np.cumsum(_sizes(queries, rng))]).astype(np.int64)
+    # The mean of a lognormal is exp(mu + sigma^2 / 2).
+    sizes = np.clip(rng.lognormal(np.log(_MEAN_SIZE) - _SPREAD**2 / 2, _SPREAD, queries), 1, MAX_SIZE)
+    offsets = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
     shared = rng.standard_normal((queries, _QUALITIES), dtype=np.float32)
     u = rng.standard_normal((int(offsets[-1]), _QUALITIES), dtype=np.float32)
     query = query_index(offsets)
@@ -90,12 +92,6 @@ def split(data: Groups, shares: list[float], seed: int = 0) -> list[Groups]:
         raise SettingError(f"{data.n_queries} queries are too few for {len(shares)} parts; simulate more queries.")
     order = np.random.default_rng([seed, 1]).permutation(data.n_queries)
     return [data.take(np.sort(order[a:b])) for a, b in pairwise(bounds)]
-
-
-def _sizes(queries: int, rng: np.random.Generator) -> IntArray:
-    # The mean of a lognormal is exp(mu + sigma^2 / 2).
-    sizes = rng.lognormal(np.log(_MEAN_SIZE) - _SPREAD**2 / 2, _SPREAD, queries)
-    return np.clip(sizes, 1, MAX_SIZE).astype(np.int64)
 
 
 def _labels(relevance: FloatArray, grades: int) -> FloatArray:
@@ -178,7 +174,8 @@ def simulate_duplicates(
     # The better a story, the more often it is copied.
     lengths = 1 + rng.poisson((copies - 1) * np.exp(0.5 * quality - np.mean(0.5 * quality)).clip(max=4.0))
     story = np.repeat(np.arange(n), lengths)
-    X = np.hstack([_views(quality, story, noise, rng), _content(about, stories, subtopics, story, noise, rng)])
+    views = (quality[:, None] + rng.normal(0, 0.7, (n, _VIEWS)))[story] + rng.normal(0, noise, (len(story), _VIEWS))
+    X = np.hstack([views, _content(about, stories, subtopics, story, noise, rng)])
     sizes = lengths.reshape(queries, stories).sum(axis=1)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     order = np.lexsort((rng.random(int(offsets[-1])), query_index(offsets)))  # the rows of a query at random
@@ -194,11 +191,6 @@ def simulate_duplicates(
         document_ids=np.array([f"d{d}" for d in place.tolist()]),
         subtopics=sparse.csr_array((np.ones(len(rows)), (rows, about[story[rows]])), shape=shape),
     )
-
-
-def _views(quality: np.ndarray, story: IntArray, noise: float, rng: np.random.Generator) -> np.ndarray:
-    of_story = quality[:, None] + rng.normal(0, 0.7, (len(quality), _VIEWS))
-    return np.asarray(of_story[story] + rng.normal(0, noise, (len(story), _VIEWS)))
 
 
 def _content(

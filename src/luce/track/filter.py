@@ -128,16 +128,7 @@ _COMMON = 0.4
 
 
 class TrackingProblem(Spec):
-    """Everything that does not change while a target is followed.
-
-    Parameters
-    ----------
-    engine, fix_labels
-        Likelihood engine; whether labels by hand bind (always with `labelled`) or are only compared.
-    particles, threshold, widen
-        Number of particles; resample below this share of effective ones; factor on the noise of the first step after
-        too many signals were clutter; it grows as long as that lasts.
-    """
+    """Everything that does not change while a target is followed; what each setting means is said in `follow`."""
 
     signals: Signals
     sources: Sources

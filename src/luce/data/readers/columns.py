@@ -254,7 +254,8 @@ class _Learner:
         codes = np.full(len(names) + 1, np.nan, dtype=np.float32)  # the last one is that of a gap
         codes[[self._codes[name] for name in names]] = np.arange(len(names))
         note = "one value in all rows" if len(names) == 1 else self._disguised(names)
-        if not note and not self._asked and 2 * len(names) > rows >= FEW_ROWS and sum(map(_several, names)) > rows / 2:
+        several = sum(len(name.split(maxsplit=3)) > 2 for name in names)
+        if not note and not self._asked and 2 * len(names) > rows >= FEW_ROWS and several > rows / 2:
             note = "mostly different texts of several words; text=, --text compares such with that of the query"
         return replace(self.column, type="category", categories=tuple(names), why=note or self._called), codes
 
@@ -287,11 +288,6 @@ class _Learner:
     def _called(self) -> str:
         """What the name of a feature that nobody asked for gives away."""
         return LIKE_LABEL if self._automatic and _LABEL.fullmatch(self.column.name) else ""
-
-
-def _several(text: str) -> bool:
-    """Whether a text has three words or more."""
-    return len(text.split(maxsplit=3)) > 2
 
 
 def encode_rows(schema: Schema, rows: Sequence[dict[str, Any]]) -> NDArray[np.float32]:

@@ -135,22 +135,16 @@ def _parse_number(text: NDArray[np.uint8], i: int) -> Any:
         if at == np.uint64(0):
             return 0.0, i, False
         exponent += power
-    value = _scaled(mantissa, exponent)
     if digits > 19:  # more than the mantissa holds: Python reads it
         value = math.nan
+    elif mantissa == 0 or exponent < -308:  # less than float32 has, and labels as small are not exact
+        value = 0.0
+    elif exponent > 308:
+        value = math.inf
+    else:  # rounded three times at most
+        value = float(mantissa) / _POWERS[-exponent] if exponent <= 0 else float(mantissa) * _POWERS[exponent]
     exact = mantissa < np.uint64(2**53) and -22 <= exponent <= 22 and digits <= 19
     return (-value if negative else value), np.int64(at), exact
-
-
-@part
-def _scaled(w: np.uint64, q: np.int64) -> float:
-    """W * 10^q, rounded three times at most; 0 and infinity beyond the range."""
-    if w == 0 or q < -308:  # less than float32 has, and labels as small are not exact
-        return 0.0
-    if q > 308:
-        return math.inf
-    value: float = float(w) / _POWERS[-q] if q <= 0 else float(w) * _POWERS[q]
-    return value
 
 
 @part
