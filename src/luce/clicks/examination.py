@@ -237,7 +237,12 @@ def examination(
     features = None if data is None or rows is None else partial(standardised, data, rows)
     lost = 0 if rows is None else int((rows < 0).sum())
     if features is not None and users == "trust":
-        return _trusting(used, places, features())
+        X = features()
+        found = _made(used, places, fit_trust(used, places, X, joint_choice(used, places, X).log_theta), "trust")
+        unknown = found.standard_error > _WIDE
+        which = ", ".join(map(str, found.position[unknown]))
+        said = f"The log tells hardly anything of examination beside trust at position {which}; give a longer one."
+        return replace(found, notes=(said,) if unknown.any() else ())
     if features is not None and method == "joint":
         return _joint(used, places, features(), lost)
     islands, problem = linked(used, places)
@@ -303,15 +308,6 @@ def _check_clicks(counts: ClickCounts) -> None:
 def _joint(counts: ClickCounts, places: Places, X: FloatArray, lost: int) -> Examination:
     notes = (f"{lost:,} documents are not in the data; joint choice takes them as average ones.",) if lost else ()
     return _made(counts, places, joint_choice(counts, places, X), "joint", (*notes, _ASTRAY))
-
-
-def _trusting(counts: ClickCounts, places: Places, X: FloatArray) -> Examination:
-    fit = fit_trust(counts, places, X, joint_choice(counts, places, X).log_theta)
-    found = _made(counts, places, fit, "trust")
-    unknown = found.standard_error > _WIDE
-    which = ", ".join(map(str, found.position[unknown]))
-    said = f"The log tells hardly anything of examination beside trust at position {which}; give a longer one."
-    return replace(found, notes=(said,) if unknown.any() else ())
 
 
 def _made(counts: ClickCounts, places: Places, fit: ChoiceFit, method: str, notes: tuple[str, ...] = ()) -> Examination:

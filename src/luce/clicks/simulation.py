@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from luce.checks import fits_in_memory, one_of
+from luce.checks import fits_in_memory, one_of, whole
 from luce.clicks.aggregate import added_up
 from luce.clicks.counts import ClickCounts, counted
 from luce.data.clicks import SessionRows
@@ -19,8 +19,9 @@ from luce.data.named_rows import NO_IDS
 from luce.data.trec import ranks
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import differing, query_index
+from luce.result import check_ending
 from luce.spec import Spec, option
-from luce.storage import atomic_write, check_output
+from luce.storage import atomic_write
 from luce.types import FloatArray, IntArray
 
 KINDS = ("position", "trust", "cascade")
@@ -99,8 +100,7 @@ class Production:
 
 def production(data: Groups, scores: Sequence[FloatArray], *, shown: int = 10, swap: float = 0.1) -> Production:
     """The lists of some rankers, given by their scores of all rows."""
-    if shown < 2:
-        raise SettingError(f"shown is {shown}; it must be at least 2.")
+    whole("shown", shown, 2)
     if not 0 <= swap <= 1:
         raise SettingError(f"swap is {swap}; it must be between 0 and 1.")
     if not len(scores):
@@ -137,8 +137,7 @@ def weak_rankers(data: Groups, rng: np.random.Generator, *, rankers: int = 2, sh
 
 
 def _sessions(data: Groups, rng: np.random.Generator, sessions: int) -> IntArray:
-    if sessions < 1:
-        raise SettingError(f"sessions is {sessions}; it must be at least 1.")
+    whole("sessions", sessions, 1)
     weight = np.ones(data.n_queries) if data.query_weight is None else data.query_weight
     return rng.multinomial(sessions, weight / weight.sum())
 
@@ -268,12 +267,7 @@ SUFFIXES = (".csv", ".parquet", ".lucedata")
 
 def check_log_output(path: str | Path) -> Path:
     """Fail before long work: a log is .csv or .parquet, counts are .lucedata, in a folder that exists."""
-    path = check_output(path)
-    if path.suffix not in SUFFIXES:
-        raise SettingError(
-            f"{path} does not say what to write; name the log .csv or .parquet, or .lucedata for counts of it."
-        )
-    return path
+    return check_ending(path, SUFFIXES)
 
 
 def as_columns(log: SessionRows, data: Groups) -> dict[str, np.ndarray]:

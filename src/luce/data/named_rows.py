@@ -181,13 +181,12 @@ def with_statements(
     >>> stated.take([0]).stated.wins.tolist()
     [[1, 0]]
     """
-    if comparisons is None and orders is None:
-        return data
     if comparisons is not None and orders is not None:
         raise SettingError("comparisons and orders were both given; give one of them.")
-    if orders is None:
-        assert comparisons is not None
+    if comparisons is not None:
         return replace(data, stated=read_comparisons(comparisons, data, missing=missing))
+    if orders is None:
+        return data
     from luce.data.order_files import read_orders  # and all forms of lists
 
     return replace(data, stated=read_orders(orders, data, missing=missing))

@@ -161,11 +161,11 @@ class TrackingProblem(Spec):
         """Whether labels by hand bind."""
         return self.fix_labels or engine_for(self.engine, 0).needs_labels
 
-    def step_at(self, k: int, reception: Reception | None = None) -> StepModel:
-        """The model of step k, by another reception where one is given."""
-        engine = engine_for(self.engine, int(self.signals.counts[k]))
-        heard, time = reception or self.reception, float(self.signals.times[k])
-        return StepModel.of(self.signals, k, self.sources, heard, engine, time=time, fixed=self.fixed)
+    def step_at(self, k: int, reception: Reception | None = None, signals: Signals | None = None) -> StepModel:
+        """The model of step k, by another reception or of other signals where some are given."""
+        heard, how = signals or self.signals, reception or self.reception
+        engine, time = engine_for(self.engine, int(heard.counts[k])), float(heard.times[k])
+        return StepModel.of(heard, k, self.sources, how, engine, time=time, fixed=self.fixed)
 
     def span(self, k: int) -> float:
         """Time between step k and what was before it."""

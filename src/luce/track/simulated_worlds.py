@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.checks import generator
-from luce.errors import SettingError
+from luce.checks import generator, whole
 from luce.track.geometry import WGS84
 from luce.track.likelihood import EXACT, StepModel
 from luce.track.reception import Reception
@@ -128,8 +127,7 @@ def simulate(
     """
     name = known_name("path", path, sorted(_PATHS))
     for what, value in (("steps", steps), ("sources", sources), ("r", r)):
-        if value < 1:
-            raise SettingError(f"{what} is {value}; it must be at least 1.")
+        whole(what, value, 1)
     rng, ocean = generator(random_state), name == "ocean"
     usual: tuple[Any, ...] = (5.0, earshot(), 8000.0) if ocean else (0.02, 0.7, 0.02)
     given = (sigma, detection, step_sd)
