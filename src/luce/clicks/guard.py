@@ -148,8 +148,7 @@ def explained(loss: ClickChoice, scores: FloatArray, clicks: Clicks, offsets: In
         prepared, np.ascontiguousarray(scores, dtype=np.float64), chunk, slopes
     )
     weight = np.add.reduceat(prepared.target, offsets[:-1])
-    found: FloatArray = gain[weight > 0] / weight[weight > 0]
-    return found
+    return np.asarray(gain[weight > 0] / weight[weight > 0])
 
 
 def folds_of(data: Groups, clicks: Clicks, folds: int, rng: np.random.Generator) -> IntArray:

@@ -30,8 +30,7 @@ def hashed(column: Column) -> NDArray[np.uint64]:
     kind = column.array.type
     if pa.types.is_integer(kind) and not column.array.null_count:
         plain = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
-        result: NDArray[np.uint64] = pc.cast(column.array, plain).to_numpy().astype(np.uint64)
-        return result
+        return np.asarray(pc.cast(column.array, plain).to_numpy().astype(np.uint64))
     codes, names = column.codes()
     return np.fromiter(map(hash, names), np.int64, len(names)).astype(np.uint64)[codes]
 

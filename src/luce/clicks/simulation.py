@@ -59,8 +59,7 @@ class Users(Spec):
         looked = float(k) ** -self.eta
         if self.kind == "trust":
             attracted = attracted + (1.0 - attracted) * self.trust / k
-        result: FloatArray = looked * attracted
-        return result
+        return np.asarray(looked * attracted)
 
     def goes_on(self, k: int, clicked: bool) -> float:
         """Probability that a cascading user who is at position k looks at the next one."""
@@ -76,8 +75,7 @@ def attraction(grades: FloatArray, noise: float = 0.1) -> FloatArray:
     if not 0 <= noise <= 1:
         raise SettingError(f"noise is {noise}; it must be between 0 and 1.")
     above = grades - grades.min()
-    result: FloatArray = noise + (1 - noise) * (np.exp2(above) - 1) / max(float(np.exp2(above.max()) - 1), 1.0)
-    return result
+    return np.asarray(noise + (1 - noise) * (np.exp2(above) - 1) / max(float(np.exp2(above.max()) - 1), 1.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -413,8 +413,7 @@ def _parsed(texts: Any, known: Mapping[str, str]) -> FloatArray:
         values = np.array([number(word) for word in words.to_pylist()], dtype=np.float64)
     values = np.append(values, np.nan)
     indices = [chunk.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False) for chunk in coded.chunks]
-    found: FloatArray = values[np.concatenate(indices)]
-    return found
+    return np.asarray(values[np.concatenate(indices)])
 
 
 _MOMENT = re.compile(

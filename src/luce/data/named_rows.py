@@ -55,8 +55,7 @@ class RowNames:
     def rows(self, queries: Any, documents: Any) -> IntArray:
         """Rows of the documents of these queries, texts of Arrow both; -1 where the data do not have them."""
         names = _join(queries, documents)
-        found: IntArray = np.asarray(pc.fill_null(pc.index_in(names, value_set=self._names), -1), dtype=np.int64)
-        return found
+        return np.asarray(pc.fill_null(pc.index_in(names, value_set=self._names), -1), dtype=np.int64)
 
     def named(self, table: Rows, query: str, documents: Sequence[str], missing: str) -> IntArray:
         """(rows of the table, columns): the rows of the documents, -1 where the data do not have them.

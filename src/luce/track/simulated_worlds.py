@@ -80,8 +80,7 @@ def _spiral(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
     """Two turns outwards from the middle, at constant speed."""
     angle = 4 * np.pi * np.sqrt(np.linspace(0.01, 1, steps + 1))
     radius = 0.38 * angle / (4 * np.pi)
-    result: FloatArray = 0.5 + radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
-    return result
+    return np.asarray(0.5 + radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]))
 
 
 def _walk(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:

@@ -181,8 +181,7 @@ class _Learner:
             self.named += int(np.count_nonzero(~np.isnan(codes[places])))
         elif len(self._codes) > 100 * MOST_CATEGORIES and not self._asked:
             self._full = True
-        found: NDArray[np.float32] = codes[places]
-        return found
+        return np.asarray(codes[places])
 
     def _code(self, values: pa.Array) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """The code of each value and at the end that of a gap; and which values are not among the known ones."""

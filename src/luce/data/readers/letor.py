@@ -269,8 +269,7 @@ def cut_texts(text: NDArray[np.uint8], spans: IntArray) -> NDArray[Any]:
     place = np.arange(width)
     found = text.take(spans[:, :1] + place, mode="clip")
     found[place >= lengths[:, None]] = 0
-    result: NDArray[Any] = found.view(f"S{width}")[:, 0]
-    return result
+    return np.asarray(found.view(f"S{width}")[:, 0])
 
 
 def join_texts(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

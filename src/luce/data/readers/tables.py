@@ -354,8 +354,7 @@ def _text_labels(array: pa.ChunkedArray, name: str, grades: Mapping[str, float] 
             f"is better: give each of its values one by label_map={{...}} in Python or --label-map {offer}."
         )
     places = texts.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
-    values: FloatArray = np.append(np.array(found, dtype=np.float64), np.nan)[places]
-    return values
+    return np.asarray(np.append(np.array(found, dtype=np.float64), np.nan)[places])
 
 
 _SCALE = (
