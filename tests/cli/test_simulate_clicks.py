@@ -78,7 +78,7 @@ def test_better_grades_get_more_clicks(judged, tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        (["--out", "clicks.txt"], SettingError, "name the log .csv or .parquet"),
+        (["--out", "clicks.txt"], SettingError, "its ending must be one of .csv, .parquet, .lucedata"),
         (["--out", "none/clicks.csv"], OutputError, "does not exist"),
         (["--out", "clicks.csv", "--noise", "1.6"], SettingError, "between 0 and 1"),
         (["--out", "clicks.csv", "--shown", "1"], SettingError, "at least 2"),

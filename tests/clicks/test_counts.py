@@ -221,7 +221,7 @@ def test_rules_for_duplicates_robots_and_repeated_documents():
         ),
         ({"session": None}, {}, "name what tells sessions apart"),
         ({"document": [["a", "b"]] * 4, "clicked": [["z"], [], [], []]}, {}, "'z' was clicked and not shown"),
-        ({"p": [0.5, 0.0, 0.5, 1]}, {"propensity": "p"}, r"propensity is 0; .* \(0, 1\]"),
+        ({"p": [0.5, 0.0, 0.5, 1]}, {"propensity": "p"}, r"propensity is 0; .* a probability above 0 and at most 1"),
         ({"p": [0.5, 1.5, 0.5, 1]}, {"propensity": "p"}, "propensity is 1.5"),
         ({"document": ["a", None, "b", "a"]}, {}, "document is empty"),
         ({"document": ["a", "", "b", "a"]}, {}, "Row 1: document is empty"),
@@ -340,7 +340,7 @@ def test_bad_settings(tmp_path):
     for options, message in (
         ({"last_position": 0}, "last_position is 0"),
         ({"events": "events.jsonl", "document": "sku"}, "name their columns themselves"),
-        ({"first_position": 2}, "1 or 0"),
+        ({"first_position": 2}, "first_position is 2; it must be a whole number from 0 to 1"),
         ({"repeated": "last"}, "one of error, first"),
         ({"max_clicks": 0}, "at least 1"),
     ):

@@ -156,7 +156,7 @@ def test_ids_that_are_numbers(tmp_path):
         ("query,better,worse\nq1,a,a\n", r"line 2: document 'a' is compared with itself"),
         ("query,better,worse\nq1,a,\n", r"line 2: worse is empty"),
         ("query,better\nq1,a\n", r"the columns are query, better; needed are query, better, worse or"),
-        ("query,better,worse,weight\nq1,a,b,-1\n", r"weight is -1"),
+        ("query,better,worse,weight\nq1,a,b,-1\n", r"weight is '-1'"),
         ("query,better,worse,weight\nq1,a,b,many\n", r"weight is 'many'"),
         ("query,better,worse\nq1,a,b,c\n", r"line 2: 4 cells, and the header has 3"),
         ("", r"the file is empty"),

@@ -94,6 +94,15 @@ def test_streaming_regroups_rows_on_disk(tmp_path, monkeypatch) -> None:
     assert all(array.flags.aligned for array in (data.X, data.y, data.offsets))
 
 
+def test_a_batch_of_comments_alone_has_no_rows_to_regroup(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(letor, "_FIRST", 64)
+    monkeypatch.setattr(letor, "_BLOCK", 8)
+    path = tmp_path / "a.txt"
+    path.write_text("1 qid:a 1:1\n0 qid:b 1:2\n" + "# nothing here\n" * 100 + "0 qid:a 1:3\n")
+    stream_data(open_source(path), tmp_path / "a.lucedata")
+    assert read_data(tmp_path / "a.lucedata").X.tolist() == [[1.0], [3.0], [2.0]]
+
+
 @settings(max_examples=300, deadline=None)
 @given(place=st.integers(0, 10**6), byte=st.integers(0, 255), cut=st.booleans())
 def test_damage_raises_format_errors_only(tmp_path_factory, place, byte, cut) -> None:

@@ -138,7 +138,7 @@ def test_files(tmp_path):
         (rows("-60,10,0"), "above 0"),
         (rows("-60,10,fast"), "speed is 'fast'"),
         (rows("-95,10,1500"), "latitude -95"),
-        (rows("-60,10,1500,13", header="lat,lon,speed,month"), "between 1 and 12"),
+        (rows("-60,10,1500,13", header="lat,lon,speed,month"), "of at least 1 and at most 12"),
         (rows("-60,10,1500,1,3", header="lat,lon,speed,month,day"), "not both"),
         ("lat,speed\n1,2\n", "needed are lat, lon, speed"),
         (rows("-60,nan,1500"), "lon is 'nan'"),

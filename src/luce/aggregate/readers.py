@@ -14,8 +14,7 @@ from luce.aggregate.ballots import Ballots
 from luce.aggregate.result import tiers_text
 from luce.checks import one_of
 from luce.data.table import Table
-from luce.data.table_file import table_kind
-from luce.data.text_files import finite_number, numbered_lines, plain_suffix, read_text, reader
+from luce.data.text_files import finite_number, numbered_lines, plain_suffix, read_text, reader, table_kind
 from luce.data.text_files import number as number_of
 from luce.data.trec import read_run
 from luce.errors import DataError, ParseError, SettingError

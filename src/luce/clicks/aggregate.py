@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,12 +65,6 @@ class Rows(NamedTuple):
         with np.errstate(over="ignore"):
             spread = (self.session * _SPREAD) >> np.uint64(40)
         return self.take(spread % np.uint64(parts) == part)
-
-    @classmethod
-    def sorted_by_session(cls, parts: list[Rows]) -> Rows:
-        """All rows, those of a session side by side, in their order."""
-        rows = cls.joined(parts)
-        return rows.take(np.lexsort((rows.query, rows.session)))
 
 
 class Tally:
@@ -141,20 +135,17 @@ class MetSessions:
         self._file.close()
 
 
-class Source(Protocol):
-    """Where rows come from: the rules of reading, and numbers of queries and documents by their names."""
-
-    options: Any
-    queries: dict[str, int]
-    documents: dict[str, int]
-
-
 class Aggregator:
-    """Adds up rows; a session that a batch cuts waits for its rest."""
+    """Adds up rows; a session that a batch cuts waits for its rest.
 
-    def __init__(self, source: Source, *, with_pairs: bool) -> None:
-        self.source, self.options, self.with_pairs = source, source.options, with_pairs
-        self.notes: list[str] = []
+    `options` are the rules of reading; `queries` and `documents` say the numbers of their names.
+    """
+
+    def __init__(
+        self, options: Any, queries: dict[str, int], documents: dict[str, int], notes: list[str], *, with_pairs: bool
+    ) -> None:
+        self.options, self.queries, self.documents, self.with_pairs = options, queries, documents, with_pairs
+        self.notes = notes
         self._waiting: Rows | None = None
         self._cells = Tally(width=4)
         self._pairs = {"with_shown": Tally(width=4), "both": Tally(width=5)}
@@ -208,12 +199,17 @@ class Aggregator:
         if not rows.size:
             return
         starts = np.flatnonzero(np.diff(rows.session, prepend=-1))
-        self._add_sessions(rows, starts)
+        count = np.bincount(rows.query[starts], minlength=len(self._sessions)).astype(np.float64)
+        count[: len(self._sessions)] += self._sessions
+        self._sessions = count
         sums = [np.ones(rows.size), rows.clicked]
         if rows.propensity is not None:
             inverse = 1.0 / rows.propensity
             sums += [inverse, inverse**2, rows.clicked * inverse, rows.clicked * inverse**2]
-        after = _last_click(rows, starts)
+        # The position of the last click above each row of its session, 0 where there is none.
+        last = np.maximum.accumulate(np.where(rows.clicked > 0, np.arange(rows.size), -1))
+        above = np.append(-1, last[:-1])
+        after = np.where(above >= starts[_runs(starts, rows.size)], rows.position[np.maximum(above, 0)], 0)
         self._cells.add(np.column_stack([rows.query, rows.document, rows.position, after]), np.column_stack(sums))
         if self.with_pairs and not self._alone:
             for name, keys in _pair_keys(rows, starts).items():
@@ -274,16 +270,10 @@ class Aggregator:
         return keep
 
     def _document(self, rows: Rows, at: int) -> str:
-        return repr(list(self.source.documents)[rows.document[at]])
+        return repr(list(self.documents)[rows.document[at]])
 
     def _query(self, rows: Rows, at: int) -> str:
-        return repr(list(self.source.queries)[rows.query[at]])
-
-    def _add_sessions(self, rows: Rows, starts: IntArray) -> None:
-        count = np.bincount(rows.query[starts]).astype(np.float64)
-        if len(count) > len(self._sessions):
-            self._sessions = np.append(self._sessions, np.zeros(len(count) - len(self._sessions)))
-        self._sessions[: len(count)] += count
+        return repr(list(self.queries)[rows.query[at]])
 
     def counts(self) -> ClickCounts:
         """Everything that was added."""
@@ -291,7 +281,7 @@ class Aggregator:
         if not len(table):
             left_out = "".join(f" {note}" for note in self._all_notes(np.empty(0)))
             raise DataError(f"The log shows no document; at least one impression is needed.{left_out}")
-        queries, documents = (np.array(list(n), dtype=object) for n in (self.source.queries, self.source.documents))
+        queries, documents = (np.array(list(n), dtype=object) for n in (self.queries, self.documents))
         pairs = self._pair_counts(table) if self.with_pairs and not self._alone else None
         notes = tuple(self._all_notes(np.unique(table[:, 2])))
         counts = replace(counted(table, queries, documents, self._sessions), pairs=pairs, notes=notes)
@@ -320,8 +310,7 @@ class Aggregator:
             wanted = table[:, 0].astype(np.int64) * base + table[:, column].astype(np.int64)
             return np.searchsorted(keys, wanted)
 
-        shown = self._pairs["with_shown"].table()
-        both = self._pairs["both"].table()
+        shown, both = (self._pairs[name].table() for name in ("with_shown", "both"))
         return PairCounts(
             clicked=numbers(shown, 1),
             clicked_at=shown[:, 2].astype(np.int64),
@@ -346,13 +335,6 @@ def _starts(rows: Rows) -> IntArray:
 def _runs(starts: IntArray, size: int) -> IntArray:
     """Which of the runs that begin at `starts` every row is in."""
     return np.repeat(np.arange(len(starts)), np.diff(np.append(starts, size)))
-
-
-def _last_click(rows: Rows, starts: IntArray) -> IntArray:
-    """The position of the last click above each row of its session, 0 where there is none."""
-    last = np.maximum.accumulate(np.where(rows.clicked > 0, np.arange(rows.size), -1))
-    above = np.append(-1, last[:-1])
-    return np.where(above >= starts[_runs(starts, rows.size)], rows.position[np.maximum(above, 0)], 0)
 
 
 def _pair_keys(rows: Rows, starts: IntArray) -> dict[str, IntArray]:

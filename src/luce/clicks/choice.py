@@ -337,7 +337,13 @@ class Choices:
         n, start = len(self.places), np.zeros(len(self.places) + self.X.shape[1])
         enough = _TOLERANCE * max(float(self.by_document.sum()), 1.0)
         vector, found = _greatest(self.derivatives, start, slice(1, None), enough)
-        bread = _inverse(found.hessian)
+        # The covariance of all but the first place, which is fixed.
+        if np.linalg.eigvalsh(found.hessian[1:, 1:]).min(initial=np.inf) < _LEAST_INFORMATION:
+            raise DataError(
+                "The clicks leave the examination of some position open: it has no finite estimate; give a longer log."
+            )
+        bread = np.zeros_like(found.hessian)
+        bread[1:, 1:] = np.linalg.inv(found.hessian[1:, 1:])
         covariance, errors = sandwich(bread, self._scores(found.means[0]), self.counts, bread)
         return ChoiceFit(vector[:n], covariance[:n, :n], errors, self._influence(found.means, bread[:, :n]))
 
@@ -362,17 +368,6 @@ class Choices:
 _TOLERANCE = 1e-16
 _LEAST_INFORMATION = 1e-6
 """In clicks: with less, examination has no finite greatest likelihood, or any value would do."""
-
-
-def _inverse(hessian: FloatArray) -> FloatArray:
-    """The covariance of all but the first place, which is fixed."""
-    if np.linalg.eigvalsh(hessian[1:, 1:]).min(initial=np.inf) < _LEAST_INFORMATION:
-        raise DataError(
-            "The clicks leave the examination of some position open: it has no finite estimate; give a longer log."
-        )
-    bread = np.zeros_like(hessian)
-    bread[1:, 1:] = np.linalg.inv(hessian[1:, 1:])
-    return bread
 
 
 def joint_choice(counts: ClickCounts, places: Places, X: FloatArray) -> ChoiceFit:

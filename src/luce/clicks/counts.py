@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
-from luce.data.mapped import pack_texts, unpack_texts
+from luce.data.late import pa
+from luce.data.mapped import pack_texts, unpack_texts, wide_first
 from luce.data.named_rows import RowNames, check_missing, without_decimals
-from luce.data.table import Table
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
 from luce.storage import check_output, read_container, restoring, write_container
@@ -130,14 +130,11 @@ class ClickCounts:
     def rows_in(self, data: Groups, missing: str = "error") -> IntArray:
         """The row of every document in `data`, -1 for those that it lacks and `missing="skip"` leaves out."""
         check_missing(missing)
-        import pyarrow as pa
-
         queries = np.repeat(self.query_ids.astype(str), np.diff(self.offsets))
-        columns = {"query": pa.array(queries), "document": pa.array(self.document_ids.astype(str))}
-        rows = RowNames(data).rows(Table.open(columns).read(), "query", "document")
+        named = pa.array(queries), pa.array(self.document_ids.astype(str))
+        rows = RowNames(data).rows(*named)
         if np.all(rows < 0):  # ids that went through a column of decimals on one side: 12.0 is 12
-            plain = {name: without_decimals(column) for name, column in columns.items()}
-            rows = RowNames(data, plain=True).rows(Table.open(plain).read(), "query", "document")
+            rows = RowNames(data, plain=True).rows(*map(without_decimals, named))
         unknown = np.flatnonzero(rows < 0)
         if len(unknown) == len(rows):
             assert data.document_ids is not None
@@ -163,8 +160,7 @@ class ClickCounts:
         if self.pairs is not None:
             arrays |= {f"pairs.{name}": value for name, value in vars(self.pairs).items()}
         arrays |= pack_texts("query_ids", self.query_ids) | pack_texts("document_ids", self.document_ids)
-        ordered = dict(sorted(arrays.items(), key=lambda entry: -entry[1].itemsize))
-        write_container(path, KIND, {"notes": list(self.notes)}, ordered)
+        write_container(path, KIND, {"notes": list(self.notes)}, wide_first(arrays))
 
 
 def counted(
@@ -205,8 +201,9 @@ def check_counts_output(path: str | Path) -> Path:
     return path
 
 
-_ARRAYS = ("offsets", "sessions", "document", "position", "after", "shown", "clicked")
-_TYPES = dict.fromkeys(("sessions", "shown", "clicked"), np.float64)
+_ARRAYS = {"offsets": np.int64, "sessions": np.float64}
+_CELLS = {"document": np.int64, "position": np.int64, "after": np.int64, "shown": np.float64, "clicked": np.float64}
+_ARRAYS |= _CELLS
 
 
 def load_counts(path: str | Path) -> ClickCounts:
@@ -217,8 +214,8 @@ def load_counts(path: str | Path) -> ClickCounts:
         pairs = {name.partition(".")[2]: value for name, value in arrays.items() if name.startswith("pairs.")}
         if any(value is None for value in ids.values()) or not set(_ARRAYS) <= set(arrays):
             raise DataError(f"{path} lacks some of the counts; aggregate the log again.")
-        for name in _ARRAYS:
-            if arrays[name].ndim != 1 or arrays[name].dtype != _TYPES.get(name, np.int64):
+        for name, type_ in _ARRAYS.items():
+            if arrays[name].ndim != 1 or arrays[name].dtype != type_:
                 raise DataError(f"{path}: the counts {name!r} are no row of numbers; aggregate the log again.")
         found = ClickCounts(
             **ids,  # type: ignore[arg-type]
@@ -227,14 +224,8 @@ def load_counts(path: str | Path) -> ClickCounts:
             pairs=PairCounts(**pairs) if pairs else None,
             notes=tuple(map(str, settings.get("notes", []))),
         )
-        cells = len(found.document)
-        fits = (
-            all(len(getattr(found, name)) == cells for name in _ARRAYS[2:]) and len(found.sessions) == found.n_queries
-        )
-        if (
-            not fits
-            or found.offsets[-1] != found.n_documents
-            or not 0 <= found.document.min() <= found.document.max() < (found.n_documents)
-        ):
+        fits = len({len(arrays[name]) for name in _CELLS}) == 1 and len(found.sessions) == found.n_queries
+        inside = 0 <= found.document.min() <= found.document.max() < found.n_documents == found.offsets[-1]
+        if not (fits and inside):
             raise DataError(f"{path}: the arrays of counts do not fit together; aggregate the log again.")
         return found

@@ -31,6 +31,7 @@ from luce.clicks.choice import Estimate, cross_fitted, errors_wide
 from luce.clicks.counts import ClickCounts, kind_of
 from luce.clicks.examination import HEADINGS, Examination
 from luce.data.groups import Groups
+from luce.data.trec import ranks
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import query_index
 from luce.result import Result, Sheet, records, sheet_of
@@ -327,35 +328,23 @@ class _Problem:
         self.sessions, self.total = sessions, float(sessions.sum())
         self.seen = self.exposure > 0
         self.model = cross_fitted(data, self.clicks, self.exposure)
-        self.variance = self._variance()
-        self.theta_beyond = self._theta_beyond()
-        self.model_error = self._model_error()
-        self.least_rho = np.inf
-
-    def _variance(self) -> FloatArray:
-        """Of the clicks of each cell, without bias where it was shown at least twice."""
+        # The variance of the clicks of each cell, without bias where it was shown at least twice.
         rate = np.bincount(self.position, self.clicked) / np.maximum(np.bincount(self.position, self.shown), 1.0)
         several = self.clicked * (self.shown - self.clicked) / np.maximum(self.shown - 1, 1.0)
-        return np.where(self.shown > 1, several, self.clicked * (1.0 - rate[self.position]))
-
-    def _theta_beyond(self) -> FloatArray:
-        """What the covariance of log theta has beyond the independent clicks of the cells."""
-        phi = self.examined.influence[self.cell]
-        values, vectors = np.linalg.eigh(self.examined.covariance - (phi.T * self.variance) @ phi)
-        result: FloatArray = (vectors * np.maximum(values, 0.0)) @ vectors.T
-        return result
-
-    def _model_error(self) -> float:
-        """The mean squared relative error of the model: what its residuals have beyond the variance of clicks."""
+        self.variance = np.where(self.shown > 1, several, self.clicked * (1.0 - rate[self.position]))
+        # What the covariance of log theta has beyond the independent clicks of the cells.
+        phi = examined.influence[self.cell]
+        values, vectors = np.linalg.eigh(examined.covariance - (phi.T * self.variance) @ phi)
+        self.theta_beyond: FloatArray = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        # The mean squared relative error of the model: what its residuals have beyond the variance of clicks.
         expected = self.exposure * self.model
-        beyond = (self.clicks - expected) ** 2 - np.bincount(self.row, self.variance, minlength=len(expected))
-        return max(float(beyond[self.seen].sum() / (expected[self.seen] ** 2).sum()), 0.0)
+        beyond = (self.clicks - expected) ** 2 - np.bincount(self.row, self.variance, minlength=n)
+        self.model_error = max(float(beyond[self.seen].sum() / (expected[self.seen] ** 2).sum()), 0.0)
+        self.least_rho = np.inf
 
     def ranking(self, scores: FloatArray, name: str, cutoff: int) -> _Weights:
         """Weights of the rows in the order of their scores."""
-        order = np.lexsort((-scores, self.query))
-        rank = np.empty(len(scores), dtype=np.int64)
-        rank[order] = np.arange(len(scores)) - self.data.offsets[self.query[order]] + 1
+        rank = ranks(scores, self.data.offsets)
         sessions = self.sessions[self.query]
         top = np.flatnonzero((rank <= cutoff) & (sessions > 0))
         weight = np.zeros(len(scores))

@@ -31,11 +31,11 @@ from luce.clicks.choice import (
 )
 from luce.clicks.counts import ClickCounts, kind_of
 from luce.clicks.trust import fit_trust
-from luce.data.clicks import Clicks
+from luce.data.clicks import Clicks, looked_up
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError
-from luce.result import Result, Sheet
+from luce.result import Result, Sheet, records
 from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -119,9 +119,7 @@ class Examination(Result):
     @property
     def table(self) -> list[dict[str, Any]]:
         """A row a place."""
-        columns = self.columns()
-        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-        return [dict(zip(columns, row, strict=True)) for row in rows]
+        return records(self.columns())
 
     def sheets(self) -> list[Sheet]:
         """Examination of every place, with its interval."""
@@ -239,7 +237,12 @@ def examination(
     features = None if data is None or rows is None else partial(standardised, data, rows)
     lost = 0 if rows is None else int((rows < 0).sum())
     if features is not None and users == "trust":
-        return _trusting(used, places, features())
+        X = features()
+        found = _made(used, places, fit_trust(used, places, X, joint_choice(used, places, X).log_theta), "trust")
+        unknown = found.standard_error > _WIDE
+        which = ", ".join(map(str, found.position[unknown]))
+        said = f"The log tells hardly anything of examination beside trust at position {which}; give a longer one."
+        return replace(found, notes=(said,) if unknown.any() else ())
     if features is not None and method == "joint":
         return _joint(used, places, features(), lost)
     islands, problem = linked(used, places)
@@ -305,15 +308,6 @@ def _check_clicks(counts: ClickCounts) -> None:
 def _joint(counts: ClickCounts, places: Places, X: FloatArray, lost: int) -> Examination:
     notes = (f"{lost:,} documents are not in the data; joint choice takes them as average ones.",) if lost else ()
     return _made(counts, places, joint_choice(counts, places, X), "joint", (*notes, _ASTRAY))
-
-
-def _trusting(counts: ClickCounts, places: Places, X: FloatArray) -> Examination:
-    fit = fit_trust(counts, places, X, joint_choice(counts, places, X).log_theta)
-    found = _made(counts, places, fit, "trust")
-    unknown = found.standard_error > _WIDE
-    which = ", ".join(map(str, found.position[unknown]))
-    said = f"The log tells hardly anything of examination beside trust at position {which}; give a longer one."
-    return replace(found, notes=(said,) if unknown.any() else ())
 
 
 def _made(counts: ClickCounts, places: Places, fit: ChoiceFit, method: str, notes: tuple[str, ...] = ()) -> Examination:
@@ -408,8 +402,7 @@ def pairs(examined: Examination, data: Groups, *, least_theta: float = 0.05, mis
     tie_key, ties = _summed(counted.first * n + counted.second, tied)
     one, other = np.divmod(win_key, n)
     low = np.minimum(one, other) * n + np.maximum(one, other)
-    at = np.minimum(np.searchsorted(tie_key, low), max(len(tie_key) - 1, 0))
-    both = np.where(tie_key[at] == low, ties[at], 0.0) if len(tie_key) else np.zeros(len(low))
+    both = looked_up(tie_key, ties, low)
     rows = examined.counts.rows_in(data, missing)
     return _comparisons(np.column_stack([one, other]), wins - both, tie_key, ties, rows)
 

@@ -112,7 +112,9 @@ def guarded(
             scores[name][rows] = fitted[name].predict(held)
             if progress is not None:
                 progress(k * len(learners) + i + 1, folds * len(learners), {})
-        can_mix &= _can_mix(fitted)
+        # Trees whose sum with a linear one is a ranker.
+        own, other = fitted[_OWN], next(model for name, model in fitted.items() if name.startswith(_LINEAR))
+        can_mix &= own.parts().scorer.name == "trees" and can_join(own, own) and can_join(other, own)
     values = {name: explained(loss, found, debiased, data.offsets) for name, found in scores.items()}
     if can_mix:
         best = max((name for name in values if name.startswith(_LINEAR)), key=lambda name: values[name].mean())
@@ -120,25 +122,11 @@ def guarded(
         values[best.replace(_LINEAR, _MEAN)] = explained(loss, mean, debiased, data.offsets)
     table = _table(values)
     chosen = max(table, key=lambda row: row["value"])["learner"]
-    model = _fitted(chosen, learners, data)
+    names = [_OWN, chosen.replace(_MEAN, _LINEAR)] if chosen.startswith(_MEAN) else [chosen]
+    models: list[Ranker] = [clone(learners[name][0]).fit(data, clicks=learners[name][1]) for name in names]
+    model = models[0] if len(models) == 1 else joined_models(models, np.full(2, 0.5), models[0].loss_)
     model.history_["guard"] = {"chosen": chosen, "learners": table}
     return Guarded(model, chosen, table)
-
-
-def _can_mix(fitted: Mapping[str, Ranker]) -> bool:
-    """Whether the ranker is made of trees whose sum with a linear one is a ranker."""
-    own, linear = fitted[_OWN], next(model for name, model in fitted.items() if name.startswith(_LINEAR))
-    return own.parts().scorer.name == "trees" and can_join(own, own) and can_join(linear, own)
-
-
-def _fitted(chosen: str, learners: Mapping[str, tuple[Ranker, Clicks]], data: Groups) -> Ranker:
-    """The learner of this name on all queries."""
-    names = [_OWN, chosen.replace(_MEAN, _LINEAR)] if chosen.startswith(_MEAN) else [chosen]
-    models = [clone(learners[name][0]).fit(data, clicks=learners[name][1]) for name in names]
-    model: Ranker = models[0]
-    if len(models) == 1:
-        return model
-    return joined_models(models, np.full(2, 0.5), models[0].loss_)
 
 
 def _learners(ranker: Ranker, loss: ClickChoice, debiased: Clicks, naive: Clicks) -> dict[str, tuple[Ranker, Clicks]]:
@@ -160,8 +148,7 @@ def explained(loss: ClickChoice, scores: FloatArray, clicks: Clicks, offsets: In
         prepared, np.ascontiguousarray(scores, dtype=np.float64), chunk, slopes
     )
     weight = np.add.reduceat(prepared.target, offsets[:-1])
-    found: FloatArray = gain[weight > 0] / weight[weight > 0]
-    return found
+    return np.asarray(gain[weight > 0] / weight[weight > 0])
 
 
 def folds_of(data: Groups, clicks: Clicks, folds: int, rng: np.random.Generator) -> IntArray:

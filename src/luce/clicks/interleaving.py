@@ -102,10 +102,21 @@ def interleaving(
     if method == "team_draft":
         gain = _by_team(rows[team], number, hit)
     else:
-        a, b = (rows[name].number("a rank of at least 1, or empty", default=np.inf) for name in (rank_a, rank_b))
+        a, b = (rows[name].number("empty, or a rank", least=1, default=np.inf) for name in (rank_a, rank_b))
         gain = _balanced(a, b, number, hit)
     any_click = np.bincount(number, hit) > 0
-    return _result(np.sign(gain[any_click]), int((~any_click).sum()), level, method)
+    n, outcome = int(any_click.sum()), gain[any_click]
+    if not n:
+        raise DataError("No session has a click; interleaving is decided by clicks.")
+    won, lost = int((outcome > 0).sum()), int((outcome < 0).sum())
+    mean = (won - lost) / n
+    error = float(np.sqrt(max(won + lost - n * mean**2, 0.0)) / n)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = float(np.log(np.float64(won) / lost)) if won or lost else 0.0
+        ratio_error = float(np.sqrt(np.float64(1.0) / won + np.float64(1.0) / lost))
+    preference, log_ratio = Estimate.around(mean, error, level), Estimate.around(ratio, ratio_error, level)
+    p_value = float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
+    return Interleaving(won, lost, n - won - lost, len(gain) - n, preference, log_ratio, p_value, method)
 
 
 def _by_team(team: Column, number: IntArray, hit: FloatArray) -> FloatArray:
@@ -120,32 +131,10 @@ def _by_team(team: Column, number: IntArray, hit: FloatArray) -> FloatArray:
 
 def _balanced(a: FloatArray, b: FloatArray, number: IntArray, hit: FloatArray) -> FloatArray:
     """Clicks among the first k of a less those among the first k of b, by session."""
-    if np.any((a < 1) | (b < 1)) or np.any(np.isinf(a) & np.isinf(b)):
+    if np.any(np.isinf(a) & np.isinf(b)):
         raise DataError("Every document needs a rank of at least 1 in one of the two lists.")
     least = np.minimum(a, b)
     k = np.zeros(int(number.max()) + 1)
     np.maximum.at(k, number[hit > 0], least[hit > 0])
     inside = (a <= k[number]).astype(float) - (b <= k[number])
     return np.bincount(number, hit * inside).astype(np.float64)
-
-
-def _result(outcome: FloatArray, empty: int, level: float, method: str) -> Interleaving:
-    n = len(outcome)
-    if not n:
-        raise DataError("No session has a click; interleaving is decided by clicks.")
-    a, b = int((outcome > 0).sum()), int((outcome < 0).sum())
-    mean = (a - b) / n
-    error = float(np.sqrt(max(a + b - n * mean**2, 0.0)) / n)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = float(np.log(np.float64(a) / b)) if a or b else 0.0
-        ratio_error = float(np.sqrt(np.float64(1.0) / a + np.float64(1.0) / b))
-    return Interleaving(
-        a,
-        b,
-        n - a - b,
-        empty,
-        Estimate.around(mean, error, level),
-        Estimate.around(ratio, ratio_error, level),
-        float(binomtest(a, a + b).pvalue) if a + b else 1.0,
-        method,
-    )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from luce.clicks.aggregate import Aggregator, Rows
 from luce.clicks.counts import KIND, ClickCounts, load_counts
 from luce.data.column import Column
+from luce.data.late import pa, pc
 from luce.data.table import Rows as TableRows
 from luce.data.table import Table
 from luce.data.table_file import json_objects
@@ -23,31 +24,15 @@ from luce.spec import Spec, option
 from luce.storage import container_kind
 from luce.types import FloatArray, IntArray
 
-_PRIME = np.uint64(0x9E3779B97F4A7C15)
-
 
 def hashed(column: Column) -> NDArray[np.uint64]:
     """64 bits for every entry of a column; equal entries have equal bits."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = column.array.type
     if pa.types.is_integer(kind) and not column.array.null_count:
         plain = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
-        result: NDArray[np.uint64] = pc.cast(column.array, plain).to_numpy().astype(np.uint64)
-        return result
-    texts = pc.cast(column.texts(gaps=False), pa.large_binary())
-    _, ends, content = texts.buffers()
-    bounds = np.frombuffer(ends, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    letters = np.frombuffer(content or b"", dtype=np.uint8)[bounds[0] : bounds[-1]].astype(np.uint64)
-    bounds = bounds - bounds[0]
-    sizes = np.diff(bounds)
-    place = np.arange(len(letters)) - np.repeat(bounds[:-1], sizes)
-    with np.errstate(over="ignore"):
-        powers = np.cumprod(np.full(max(int(sizes.max(initial=0)), 1), _PRIME, dtype=np.uint64))
-        weighted = np.append((letters + np.uint64(1)) * powers[place], np.uint64(0))
-        sums = np.add.reduceat(weighted, np.minimum(bounds[:-1], len(letters)))
-        return np.where(sizes > 0, sums, np.uint64(0)) * _PRIME
+        return np.asarray(pc.cast(column.array, plain).to_numpy().astype(np.uint64))
+    codes, names = column.codes()
+    return np.fromiter(map(hash, names), np.int64, len(names)).astype(np.uint64)[codes]
 
 
 _LISTS = ("query_response_object_ids", "query_response_hit_ids", "query_response_objects_ids")
@@ -60,13 +45,14 @@ def ubi_sessions(queries: str | Path, events: str | Path) -> Any:
     event store whose `action_name` is click, with the same `query_id` and the document in
     `event_attributes.object.object_id`. Lines may be documents of an index or hits around them (`_source`).
     """
-    import pyarrow as pa
-
     clicks: dict[str, set[str]] = {}
     for line, event in _documents(events):
         if event.get("action_name") != "click":
             continue
-        search, clicked = event.get("query_id"), _object_id(event)
+        place: Any = event
+        for key in ("event_attributes", "object", "object_id"):
+            place = place.get(key) if isinstance(place, dict) else None
+        search, clicked = event.get("query_id"), place
         if search is None or clicked is None:
             raise ParseError(events, "a click needs query_id and event_attributes.object.object_id.", line)
         clicks.setdefault(str(search), set()).add(str(clicked))
@@ -100,12 +86,6 @@ def ubi_sessions(queries: str | Path, events: str | Path) -> Any:
     return pa.table({"query": texts, "documents": pa.array(shown, lists), "clicked": pa.array(chosen, lists)})
 
 
-def _object_id(event: dict[str, Any]) -> Any:
-    attributes = event.get("event_attributes")
-    thing = attributes.get("object") if isinstance(attributes, dict) else None
-    return thing.get("object_id") if isinstance(thing, dict) else None
-
-
 def _documents(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The JSON objects of a file, a line each, with the numbers of their lines."""
     for line, found in json_objects(path):
@@ -129,12 +109,6 @@ _USUAL = {
     "propensity": (),
 }
 _CLICKED = "0 or 1, or true or false"
-
-
-def _top(name: str, value: Any) -> int:
-    if value not in (0, 1):
-        raise SettingError(f"{name} is {value!r}; it must be 1 or 0.")
-    return int(value)
 
 
 class LogOptions(Spec):
@@ -171,7 +145,7 @@ class LogOptions(Spec):
     position: str | None = None
     clicked: str = "clicked"
     propensity: str | None = None
-    first_position: int = option(default=1, convert=_top)
+    first_position: int = option(default=1, least=0, most=1)
     last_position: int | None = option(default=None, least=1)
     max_clicks: int | None = option(default=None, least=1)
     repeated: Literal["error", "first"] = "error"
@@ -219,7 +193,8 @@ def read(log: Any, *, pairs: bool = False, events: str | Path | None = None, **o
     ClickCounts(2 sessions, 1 queries, 2 documents, 3 clicks at 2 positions)
     """
     chosen, usual = LogOptions(**options), LogOptions()
-    if isinstance(log, ClickCounts) or (isinstance(log, str | Path) and _are_counts(Path(log))):
+    is_file = isinstance(log, str | Path) and Path(log).is_file()
+    if isinstance(log, ClickCounts) or (is_file and container_kind(log) == KIND):
         if chosen != usual or events is not None:
             raise SettingError("Names of columns and rules are for a log, and these are counts of one; leave them out.")
         return log if isinstance(log, ClickCounts) else load_counts(log)
@@ -232,34 +207,26 @@ def read(log: Any, *, pairs: bool = False, events: str | Path | None = None, **o
         chosen = replace(chosen, session=NONE, document="documents")
     with border(log) if isinstance(log, str | Path) else nullcontext():
         reader = _Reader(Table.open(log), chosen)
-        said = ["The column 'propensity' was not used; name it by propensity= (--propensity)."]
-        said = said if chosen.propensity is None and "propensity" in reader.table.names else []
-        with closing(Aggregator(reader, with_pairs=pairs)) as aggregator:
-            aggregator.notes += said
+        numbers, notes = (chosen, reader.queries, reader.documents), []
+        if chosen.propensity is None and "propensity" in reader.table.names:
+            notes.append("The column 'propensity' was not used; name it by propensity= (--propensity).")
+        with closing(Aggregator(*numbers, notes, with_pairs=pairs)) as aggregator:
             for rows in reader.rows():
                 aggregator.add(rows)
             aggregator.flush()
             if not aggregator.sessions_are_apart():
                 return aggregator.counts()
-        with closing(Aggregator(reader, with_pairs=pairs)) as aggregator:
-            aggregator.notes += [*said, _add_sorted(aggregator, reader)]
+        # Some of the sessions at a time, sorted in memory, each part by another reading.
+        parts = -(-reader.n_rows // _SORTED_ROWS)
+        how = "sorted by session in memory" if parts == 1 else f"read {parts} times more and sorted by session in parts"
+        notes.append(f"Rows of one session stand apart in the log; it was {how}.")
+        with closing(Aggregator(*numbers, notes, with_pairs=pairs)) as aggregator:
+            for part in range(parts):
+                found = Rows.joined([rows.of_part(part, parts) for rows in reader.rows()])
+                if found.size:
+                    aggregator.add(found.take(np.lexsort((found.query, found.session))))
+                    aggregator.flush()
             return aggregator.counts()
-
-
-def _are_counts(path: Path) -> bool:
-    return path.is_file() and container_kind(path) == KIND
-
-
-def _add_sorted(aggregator: Aggregator, reader: _Reader) -> str:
-    """Sessions whose rows are no neighbours: some of them at a time, sorted in memory, each part by another reading."""
-    parts = -(-reader.n_rows // _SORTED_ROWS)
-    for part in range(parts):
-        rows = Rows.sorted_by_session([rows.of_part(part, parts) for rows in reader.rows()])
-        if rows.size:
-            aggregator.add(rows)
-            aggregator.flush()
-    how = "sorted by session in memory" if parts == 1 else f"read {parts} times more and sorted by session in parts"
-    return f"Rows of one session stand apart in the log; it was {how}."
 
 
 class _Reader:
@@ -306,7 +273,9 @@ class _Reader:
             self._column(rows, "document").numbered(self.documents),
             np.zeros(len(rows), dtype=np.int64) if c["position"] is None else self._position(rows),
             self._column(rows, "clicked").called("clicked").flags(_CLICKED).astype(np.float64),
-            None if propensity is None else _propensity(rows[propensity].called("the propensity")),
+            None
+            if propensity is None
+            else rows[propensity].called("the propensity").number("a probability", above=0, most=1),
         )
 
     def _queries(self, rows: TableRows) -> IntArray:
@@ -367,12 +336,3 @@ class _Reader:
                 advice += "; where the log counts from 0, say so by first_position=0 (luce clicks --first-position 0)"
             raise column.error(bad, f"is {values[bad]:g}; it must be {advice}.")
         return values.astype(np.int64) + (1 - first)
-
-
-def _propensity(column: Column) -> FloatArray:
-    values = column.number("a probability")
-    wrong = ~((values > 0) & (values <= 1))
-    if wrong.any():
-        bad = int(np.flatnonzero(wrong)[0])
-        raise column.error(bad, f"is {values[bad]:g}; a document that was shown had a probability in (0, 1].")
-    return values

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from luce.checks import fits_in_memory, one_of
+from luce.checks import fits_in_memory, one_of, whole
 from luce.clicks.aggregate import added_up
 from luce.clicks.counts import ClickCounts, counted
+from luce.data.clicks import SessionRows
 from luce.data.groups import Groups
+from luce.data.late import arrow_csv, pa, pq
 from luce.data.named_rows import NO_IDS
+from luce.data.trec import ranks
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import differing, query_index
+from luce.result import check_ending
 from luce.spec import Spec, option
-from luce.storage import atomic_write, check_output
+from luce.storage import atomic_write
 from luce.types import FloatArray, IntArray
 
 KINDS = ("position", "trust", "cascade")
@@ -55,8 +59,7 @@ class Users(Spec):
         looked = float(k) ** -self.eta
         if self.kind == "trust":
             attracted = attracted + (1.0 - attracted) * self.trust / k
-        result: FloatArray = looked * attracted
-        return result
+        return np.asarray(looked * attracted)
 
     def goes_on(self, k: int, clicked: bool) -> float:
         """Probability that a cascading user who is at position k looks at the next one."""
@@ -72,17 +75,7 @@ def attraction(grades: FloatArray, noise: float = 0.1) -> FloatArray:
     if not 0 <= noise <= 1:
         raise SettingError(f"noise is {noise}; it must be between 0 and 1.")
     above = grades - grades.min()
-    result: FloatArray = noise + (1 - noise) * (np.exp2(above) - 1) / max(float(np.exp2(above.max()) - 1), 1.0)
-    return result
-
-
-class SessionRows(NamedTuple):
-    """What was shown and clicked, row by row: the row of the document, its session, position and click."""
-
-    row: IntArray
-    session: IntArray
-    position: IntArray
-    clicked: FloatArray
+    return np.asarray(noise + (1 - noise) * (np.exp2(above) - 1) / max(float(np.exp2(above.max()) - 1), 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +98,7 @@ class Production:
 
 def production(data: Groups, scores: Sequence[FloatArray], *, shown: int = 10, swap: float = 0.1) -> Production:
     """The lists of some rankers, given by their scores of all rows."""
-    if shown < 2:
-        raise SettingError(f"shown is {shown}; it must be at least 2.")
+    whole("shown", shown, 2)
     if not 0 <= swap <= 1:
         raise SettingError(f"swap is {swap}; it must be between 0 and 1.")
     if not len(scores):
@@ -119,10 +111,9 @@ def production(data: Groups, scores: Sequence[FloatArray], *, shown: int = 10, s
         values = np.asarray(values, dtype=np.float64)
         if values.shape != (data.n_rows,) or not np.isfinite(values).all():
             raise DataError(f"Ranker {ranker + 1} needs {data.n_rows} finite scores, one a row.")
-        order = np.lexsort((-values, query))
-        place = np.arange(data.n_rows) - data.offsets[query]
-        top = place < shown
-        lists[ranker, query[top], place[top]] = order[top]
+        place = ranks(values, data.offsets) - 1
+        top = np.flatnonzero(place < shown)
+        lists[ranker, query[top], place[top]] = top
     return Production(lists, swap)
 
 
@@ -144,8 +135,7 @@ def weak_rankers(data: Groups, rng: np.random.Generator, *, rankers: int = 2, sh
 
 
 def _sessions(data: Groups, rng: np.random.Generator, sessions: int) -> IntArray:
-    if sessions < 1:
-        raise SettingError(f"sessions is {sessions}; it must be at least 1.")
+    whole("sessions", sessions, 1)
     weight = np.ones(data.n_queries) if data.query_weight is None else data.query_weight
     return rng.multinomial(sessions, weight / weight.sum())
 
@@ -275,12 +265,7 @@ SUFFIXES = (".csv", ".parquet", ".lucedata")
 
 def check_log_output(path: str | Path) -> Path:
     """Fail before long work: a log is .csv or .parquet, counts are .lucedata, in a folder that exists."""
-    path = check_output(path)
-    if path.suffix not in SUFFIXES:
-        raise SettingError(
-            f"{path} does not say what to write; name the log .csv or .parquet, or .lucedata for counts of it."
-        )
-    return path
+    return check_ending(path, SUFFIXES)
 
 
 def as_columns(log: SessionRows, data: Groups) -> dict[str, np.ndarray]:
@@ -299,13 +284,10 @@ def as_columns(log: SessionRows, data: Groups) -> dict[str, np.ndarray]:
 
 def write_log(log: SessionRows, data: Groups, path: str | Path) -> None:
     """Write a click log as CSV or Parquet."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
     path = check_log_output(path)
     table = pa.table(as_columns(log, data))
     with atomic_write(path) as stream:
         if path.suffix == ".csv":
-            csv.write_csv(table, stream)
+            arrow_csv.write_csv(table, stream)
         else:
-            parquet.write_table(table, stream)
+            pq.write_table(table, stream)

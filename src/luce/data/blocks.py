@@ -31,36 +31,29 @@ class Blocks(Protocol):
     @property
     def n_rows(self) -> int:
         """Number of documents."""
-        ...
 
     @property
     def n_features(self) -> int:
         """Number of columns."""
-        ...
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """One name a column."""
-        ...
 
     @property
     def y(self) -> FloatArray:
         """Labels of all rows."""
-        ...
 
     @property
     def offsets(self) -> IntArray:
         """Query boundaries of all rows."""
-        ...
 
     @property
     def query_weight(self) -> FloatArray | None:
         """One weight a query, or None."""
-        ...
 
     def map(self, function: BlockFunction[T], cuts: Sequence[Chunk]) -> Iterator[T]:
         """The function's results on these runs of queries, in their order."""
-        ...
 
 
 def cut_blocks(offsets: IntArray, n_features: int) -> list[Chunk]:

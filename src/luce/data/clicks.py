@@ -54,11 +54,11 @@ class Clicks:
         return self if row_order is None else Clicks(self.clicks[row_order], self.exposure[row_order])
 
 
-class _ClickLog(NamedTuple):
-    """What was shown and clicked: the rows of documents, by impression and position."""
+class SessionRows(NamedTuple):
+    """What was shown and clicked, row by row: the row of the document, its session, position and click."""
 
     row: IntArray
-    impression: IntArray
+    session: IntArray
     position: IntArray
     clicked: FloatArray
 
@@ -108,7 +108,12 @@ def comparisons_from_clicks(
     ...     comparisons_from_clicks(log, data).wins.tolist()
     [[1, 0], [1, 2]]
     """
-    _check_settings(min_count, min_share, tie_count, tie_share, missing)
+    for name, count in (("min_count", min_count), ("tie_count", tie_count)):
+        whole(name, count, 1)
+    for name, share in (("min_share", min_share), ("tie_share", tie_share)):
+        if not 0 <= share <= 1:
+            raise SettingError(f"{name} is {share}; it must be between 0 and 1.")
+    check_missing(missing)
     warnings.warn(
         "comparisons_from_clicks is a baseline that ranks against the logged ranker; learn by luce.clicks instead.",
         LuceWarning,
@@ -117,13 +122,12 @@ def comparisons_from_clicks(
     shown = _read_log(log, data, missing)
     wins, win_count, both, either = _count_pairs(shown, data.n_rows)
     backwards = wins % data.n_rows * data.n_rows + wins // data.n_rows
-    share = win_count / (win_count + _lookup(wins, win_count, backwards))
-    keep = (win_count >= min_count) & (share >= min_share)
+    keep = (win_count >= min_count) & (win_count / (win_count + looked_up(wins, win_count, backwards)) >= min_share)
     tied = np.empty(0, dtype=np.int64)
     tied_count = np.empty(0)
     if ties:
         pairs, co_clicks = both
-        often = (co_clicks >= tie_count) & (co_clicks >= tie_share * _lookup(*either, pairs))
+        often = (co_clicks >= tie_count) & (co_clicks >= tie_share * looked_up(*either, pairs))
         tied, tied_count = pairs[often], co_clicks[often]
         keep &= ~np.isin(np.minimum(wins, backwards), tied)
     return Comparisons(
@@ -134,39 +138,25 @@ def comparisons_from_clicks(
     )
 
 
-def _check_settings(min_count: int, min_share: float, tie_count: int, tie_share: float, missing: str) -> None:
-    whole("min_count", min_count, 1)
-    whole("tie_count", tie_count, 1)
-    for name, share in (("min_share", min_share), ("tie_share", tie_share)):
-        if not 0 <= share <= 1:
-            raise SettingError(f"{name} is {share}; it must be between 0 and 1.")
-    check_missing(missing)
-
-
-def _read_log(log: Source, data: Groups, missing: str) -> _ClickLog:
+def _read_log(log: Source, data: Groups, missing: str) -> SessionRows:
     table = Table.open(log).choose([COLUMNS])
     names = RowNames(data)
     row = names.named(table, "query", ["document"], missing)[:, 0]
-    position = table["position"].number("a whole number, 1 at the top")
+    position = table["position"].number("a whole number", least=1, whole=True)
     clicked = table["clicked"].flags("0 or 1").astype(np.float64)
-    wrong = np.flatnonzero((position < 1) | (position != np.floor(position)))
-    if len(wrong):
-        raise table["position"].error(
-            int(wrong[0]), f"is {position[wrong[0]]:g}; it must be a whole number, 1 at the top."
-        )
     impression = np.unique(
         np.stack([table[name].codes()[0] for name in ("query", "impression")]), axis=1, return_inverse=True
     )[1].ravel()
     order = np.lexsort((position, impression))
     # Documents that are left out still fill their position: the one below them is not the next one.
     order = order[row[order] >= 0]
-    shown = _ClickLog(row[order], impression[order], position[order].astype(np.int64), clicked[order])
+    shown = SessionRows(row[order], impression[order], position[order].astype(np.int64), clicked[order])
     _check_impressions(shown, names)
     return shown
 
 
-def _check_impressions(shown: _ClickLog, names: RowNames) -> None:
-    together = shown.impression[1:] == shown.impression[:-1]
+def _check_impressions(shown: SessionRows, names: RowNames) -> None:
+    together = shown.session[1:] == shown.session[:-1]
     twice = together & (shown.position[1:] == shown.position[:-1])
     if twice.any():
         at = int(np.flatnonzero(twice)[0])
@@ -174,15 +164,15 @@ def _check_impressions(shown: _ClickLog, names: RowNames) -> None:
             f"Documents {names(int(shown.row[at]))!r} and {names(int(shown.row[at + 1]))!r} have the same position, "
             f"{shown.position[at]}, in one impression; a position shows one document."
         )
-    by_row = np.lexsort((shown.row, shown.impression))
-    again = (np.diff(shown.impression[by_row]) == 0) & (np.diff(shown.row[by_row]) == 0)
+    by_row = np.lexsort((shown.row, shown.session))
+    again = (np.diff(shown.session[by_row]) == 0) & (np.diff(shown.row[by_row]) == 0)
     if again.any():
         document = names(int(shown.row[by_row][1:][again][0]))
         raise DataError(f"Document {document!r} stands twice in one impression; an impression shows it once.")
 
 
 def _count_pairs(
-    shown: _ClickLog, n_rows: int
+    shown: SessionRows, n_rows: int
 ) -> tuple[IntArray, FloatArray, tuple[IntArray, FloatArray], tuple[IntArray, FloatArray]]:
     """Counts of preferences, of pairs clicked together, and of pairs shown together with a click on either.
 
@@ -192,9 +182,9 @@ def _count_pairs(
     both: list[IntArray] = []
     either: list[IntArray] = []
     clicked = shown.clicked > 0
-    longest = int(np.bincount(shown.impression).max(initial=0)) if len(shown.row) else 0
+    longest = int(np.bincount(shown.session).max(initial=0)) if len(shown.row) else 0
     for lag in range(1, longest):
-        upper = np.flatnonzero(shown.impression[lag:] == shown.impression[:-lag])
+        upper = np.flatnonzero(shown.session[lag:] == shown.session[:-lag])
         lower = upper + lag
         above, below = shown.row[upper], shown.row[lower]
         skipped = ~clicked[upper] & clicked[lower]
@@ -212,7 +202,7 @@ def _counted(parts: list[IntArray]) -> tuple[IntArray, FloatArray]:
     return values, counts.astype(np.float64)
 
 
-def _lookup(keys: IntArray, values: FloatArray, wanted: IntArray) -> FloatArray:
+def looked_up(keys: IntArray, values: FloatArray, wanted: IntArray) -> FloatArray:
     """The value of each wanted key, 0 where there is none; keys ascend."""
     if not len(keys):
         return np.zeros(len(wanted))

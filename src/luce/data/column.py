@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.late import pa, pc
 from luce.data.text_files import FOREIGN, number, reason
 from luce.errors import DataError, LuceError
 from luce.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from luce.data.table import Rows
 
 P = ParamSpec("P")
@@ -48,8 +47,6 @@ class Column:
     """A column, of whatever type, as what it is used for."""
 
     def __init__(self, rows: Rows, name: str, array: Any, shown: str | None = None) -> None:
-        import pyarrow as pa
-
         self.rows, self.name = rows, name
         self.shown = shown or name
         """How errors call an entry."""
@@ -65,26 +62,19 @@ class Column:
     @cached_property
     def coded(self) -> pa.ChunkedArray:
         """The column in a plain type; texts may be coded by a dictionary."""
-        import pyarrow as pa
-
         if pa.types.is_dictionary(self._array.type) and is_text(self._array.type.value_type):
             return self._array
         return self.array
 
     @cached_property
+    @_bordered
     def array(self) -> pa.ChunkedArray:
         """The column in a plain type, without codes."""
-        return self._plain()
-
-    @_bordered
-    def _plain(self) -> pa.ChunkedArray:
         return plain(self._array)
 
     @property
     def is_list(self) -> bool:
         """Whether the entries are lists."""
-        import pyarrow as pa
-
         return bool(pa.types.is_large_list(self.array.type))
 
     @property
@@ -95,8 +85,6 @@ class Column:
     @property
     def is_flag(self) -> bool:
         """Whether the entries are true and false, as such."""
-        import pyarrow as pa
-
         return bool(pa.types.is_boolean(self.array.type))
 
     def error(self, row: int, message: str) -> DataError:
@@ -109,7 +97,9 @@ class Column:
         kind = kind if len(kind) <= 60 else kind[:60] + "..."
         return self.rows.table.wrong(f"the column {self.name!r} holds {kind}; it must hold {wanted}.")
 
-    def _empty(self, row: int) -> DataError:
+    def _empty(self, gaps: Any) -> DataError:
+        """The error of the first entry that is empty."""
+        row = int(np.flatnonzero(gaps)[0])
         entry = self.array[row].as_py() if is_number(self.array.type) else None
         said = "empty" if entry is None else f"{entry:g}"
         lists = ", an empty list where there is nothing" if self.is_list else ""
@@ -118,13 +108,11 @@ class Column:
     @_bordered
     def texts(self, gaps: bool = True) -> pa.Array:
         """Arrow texts, null where a cell is empty; 12.0, an id that went through a column of floats, is the id 12."""
-        import pyarrow as pa
-
         if pa.types.is_nested(self.array.type):
             raise self.refused("texts or numbers")
         found = as_text(self.array)
         if found.null_count and not gaps:
-            raise self._empty(first_true(found.is_null()))
+            raise self._empty(found.is_null())
         return found
 
     def text(self) -> list[str]:
@@ -146,7 +134,7 @@ class Column:
         if is_number(values.type):
             empty = empty | ~np.isfinite(as_floats(values))
         if np.any(empty):
-            raise self._empty(int(np.flatnonzero(empty[places])[0]))
+            raise self._empty(empty[places])
         code: IntArray = np.array([names.setdefault(text, len(names)) for text in texts.to_pylist()], dtype=np.int64)
         return code[places]
 
@@ -159,39 +147,31 @@ class Column:
     @_bordered
     def names(self) -> NDArray[Any]:
         """Every entry, a whole number where all of them are, and else a text."""
-        import pyarrow as pa
-
         if pa.types.is_nested(self.array.type):
             raise self.refused("texts or numbers")
         return self._names(self.array, slice(None))
 
     def _names(self, values: Any, places: IntArray | slice) -> NDArray[Any]:
         """Whole numbers or texts of the entries at `places` of these values, none of them empty."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if pa.types.is_integer(values.type) and values.type != pa.uint64() and not values.null_count:
             return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.int64)
         texts = as_text(values)
         texts.validate(full=True)
         if texts.null_count:
-            raise self._empty(first_true(pa.array(np.asarray(texts.is_null())[places])))
+            raise self._empty(np.asarray(texts.is_null())[places])
         nul = pc.match_substring(texts, "\0")
         if pc.any(nul).as_py():
-            row = first_true(pa.array(np.asarray(nul)[places]))
+            row = int(np.argmax(np.asarray(nul)[places]))
             raise self.error(row, "holds a NUL, which text does not have; rename the id.")
         return np.array(texts.to_pylist())
 
     def _encoded(self) -> tuple[pa.Array, IntArray]:
         """The different entries, as they appear, and the place of each entry among them; none may be empty."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         array = self.coded
         if pa.types.is_nested(array.type):
             raise self.refused("texts or numbers")
         if array.null_count:
-            raise self._empty(first_true(array.is_null()))
+            raise self._empty(array.is_null())
         if not len(array):
             return pa.nulls(0, array.type), np.empty(0, dtype=np.int64)
         if pa.types.is_dictionary(array.type):
@@ -214,17 +194,18 @@ class Column:
         self,
         what: str = "a finite number",
         *,
+        above: float | None = None,
         least: float | None = None,
         most: float | None = None,
+        whole: bool = False,
         default: float | None = None,
         words: Mapping[str, str] = _WORDS,
     ) -> FloatArray:
         """Finite numbers, true and false as 1 and 0, also where they are texts; empty cells become `default`.
 
-        `words` are texts that stand for numbers.
+        Numbers beyond the bounds are errors, and fractions where they must be `whole`. `words` are texts that stand for
+        numbers.
         """
-        import pyarrow as pa
-
         if is_text(self.array.type):
             values = _parsed(self.array, words)
             empty = np.asarray(as_text(self.array).is_null())
@@ -233,11 +214,14 @@ class Column:
             empty = np.isnan(values)
         else:
             raise self.refused("numbers" if what == "a finite number" else what)
-        bad = ~np.isfinite(values)
+        bad = ~np.isfinite(values) | (whole & (values != np.floor(values)))
+        if above is not None:
+            what, bad = f"{what} above {above:g}", bad | (values <= above)
         if least is not None:
             what, bad = f"{what} of at least {least:g}", bad | (values < least)
         if most is not None:
-            what, bad = f"{what}{' and' if least is not None else ' of'} at most {most:g}", bad | (values > most)
+            also = " of" if above is None and least is None else " and"
+            what, bad = f"{what}{also} at most {most:g}", bad | (values > most)
         if default is not None:
             bad &= ~empty
         if bad.any():
@@ -265,13 +249,11 @@ class Column:
         A date without a time zone is one of UTC; a column holds dates or numbers, not both. Empty cells become
         `default`.
         """
-        import pyarrow as pa
-
         kind = self.array.type
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             days, empty = as_days(self.array), np.asarray(self.array.is_null())
             if empty.any() and default is None:
-                raise self._empty(int(np.flatnonzero(empty)[0]))
+                raise self._empty(empty)
             check_calendar(days)
             return np.where(empty, default, days) if default is not None else days, True
         if is_number(kind):
@@ -283,7 +265,7 @@ class Column:
         coded = as_text(self.array).dictionary_encode()
         empty = np.asarray(coded.is_null())
         if empty.any() and default is None:
-            raise self._empty(int(np.flatnonzero(empty)[0]))
+            raise self._empty(empty)
         found = [parse_time(text) for text in coded.dictionary.to_pylist()]
         places = np.where(empty, len(found), np.asarray(coded.indices.fill_null(0)))
         kinds = np.array([*("none" if time is None else "date" if time[1] else "number" for time in found), "empty"])
@@ -318,20 +300,13 @@ class Column:
     @_bordered
     def lists(self) -> tuple[IntArray, Column]:
         """How many entries the list of each row has, and all of them end to end."""
-        import pyarrow.compute as pc
-
         if not self.is_list:
             raise self.refused("lists")
         if self.array.null_count:
-            raise self._empty(first_true(self.array.is_null()))
+            raise self._empty(self.array.is_null())
         sizes = pc.list_value_length(self.array).to_numpy().astype(np.int64)
         flat = pc.list_flatten(self.array)
         return sizes, Column(self.rows.repeated(sizes), self.name, flat, f"an entry of {self.shown}")
-
-
-def first_true(flags: Any) -> int:
-    """The first place that is true."""
-    return int(np.flatnonzero(flags.to_numpy(zero_copy_only=False))[0])
 
 
 def _shown(value: Any) -> str:
@@ -344,40 +319,34 @@ def _shown(value: Any) -> str:
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether a type is that of texts."""
-    from pyarrow import types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_number(kind: pa.DataType) -> bool:
     """Whether a type is that of numbers; true and false are none."""
-    from pyarrow import types
-
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def plain(array: Any) -> Any:
     """An Arrow column without the dress of its type: codes, runs, views, extensions, and lists of a fixed size."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import types
-
     for _ in range(8):
         kind = array.type
         if isinstance(kind, pa.BaseExtensionType):
             array = pc.cast(array, kind.storage_type)
-        elif types.is_dictionary(kind):
+        elif pa.types.is_dictionary(kind):
             chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
             array = pa.chunked_array([chunk.dictionary_decode() for chunk in chunks], kind.value_type)
-        elif types.is_run_end_encoded(kind):
+        elif pa.types.is_run_end_encoded(kind):
             array = pc.run_end_decode(array)
-        elif types.is_string_view(kind):
+        elif pa.types.is_string_view(kind):
             array = pc.cast(array, pa.large_string())
         elif str(kind) == "binary_view":
             array = pc.cast(array, pa.large_binary())
-        elif types.is_float16(kind):
+        elif pa.types.is_float16(kind):
             array = pc.cast(array, pa.float32())
-        elif types.is_list(kind) or types.is_fixed_size_list(kind) or str(kind).split("<")[0].endswith("list_view"):
+        elif (
+            pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or str(kind).split("<")[0].endswith("list_view")
+        ):
             array = pc.cast(array, pa.large_list(kind.value_type))
         else:
             break
@@ -386,9 +355,6 @@ def plain(array: Any) -> Any:
 
 def as_floats(array: Any) -> FloatArray:
     """Numbers and truth values as float64; null is NaN."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_null(array.type):
         return np.full(len(array), np.nan)
     found = pc.cast(array, pa.float64(), safe=False)
@@ -397,9 +363,6 @@ def as_floats(array: Any) -> FloatArray:
 
 def as_days(array: Any) -> FloatArray:
     """Dates and moments as days since 1970-01-01 UTC, durations and times of day as days; null is NaN."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = array.type
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         array, scale = pc.cast(array, pa.int32()), 1 if pa.types.is_date32(kind) else _DAY[kind.unit]
@@ -418,9 +381,6 @@ def check_calendar(days: FloatArray) -> None:
 
 def as_text(column: Any) -> pa.Array:
     """A column as text, null where it is empty; 12.0, an id that went through a float column, is the id 12."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     whole = plain(whole)
     kind = whole.type
@@ -441,9 +401,6 @@ def as_text(column: Any) -> pa.Array:
 
 def _parsed(texts: Any, known: Mapping[str, str]) -> FloatArray:
     """The number that each text is or stands for, NaN where it is none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not len(texts):
         return np.empty(0)
     coded = texts.dictionary_encode().unify_dictionaries()  # few different ones: look at each once
@@ -456,8 +413,7 @@ def _parsed(texts: Any, known: Mapping[str, str]) -> FloatArray:
         values = np.array([number(word) for word in words.to_pylist()], dtype=np.float64)
     values = np.append(values, np.nan)
     indices = [chunk.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False) for chunk in coded.chunks]
-    found: FloatArray = values[np.concatenate(indices)]
-    return found
+    return np.asarray(values[np.concatenate(indices)])
 
 
 _MOMENT = re.compile(

@@ -129,8 +129,7 @@ class Comparisons:
         [0, 1, 1, 0, 1]
         """
         fresh = np.cumsum(~self.order_tied)
-        tier: IntArray = fresh - np.repeat(fresh[self.order_offsets[:-1]], np.diff(self.order_offsets))
-        return tier
+        return np.asarray(fresh - np.repeat(fresh[self.order_offsets[:-1]], np.diff(self.order_offsets)))
 
     @property
     def holds_pairs(self) -> bool:

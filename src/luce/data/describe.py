@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
-from luce.data.schema import FEATURE, Column
+from luce.data.schema import FEATURE, Column, Schema
 from luce.errors import DataError
 from luce.numerics.segments import chunk_queries, tiers
 from luce.types import FloatArray, IntArray
@@ -34,7 +34,7 @@ def describe(data: Groups) -> dict[str, Any]:
     (3, 0.3333333333333333, ['2'])
     """
     found = _features(data)
-    known = {} if data.schema is None else {"columns": columns(data)}
+    known = {} if data.schema is None else {"columns": _columns(data.schema, found, data.n_rows)}
     return {
         **known,
         **describe_queries(data),
@@ -50,16 +50,15 @@ def describe(data: Groups) -> dict[str, Any]:
     }
 
 
-def columns(data: Groups) -> list[dict[str, Any]]:
+def _columns(schema: Schema, features: _Features, rows: int) -> list[dict[str, Any]]:
     """Every column of the table: its part and type, and of features the range and the share that is missing."""
-    assert data.schema is not None
-    features, found, j = _features(data), [], 0
-    for column in data.schema.columns:
+    found, j = [], 0
+    for column in schema.columns:
         facts = column_facts(column)
         if column.role == FEATURE:
             if column.type != "category" and not np.isnan(features.least[j]):
                 facts |= {"min": float(features.least[j]), "max": float(features.most[j])}
-            facts["missing"] = float(features.gaps[j] / data.n_rows)
+            facts["missing"] = float(features.gaps[j] / rows)
             j += 1
         found.append(facts)
     return found

@@ -139,20 +139,17 @@ class Filling:
         """The same for a matrix."""
         check_memory(len(X), self.width)
         result = np.empty((len(X), self.width), dtype=np.float32)
-        for first in range(0, len(X), _BLOCK):
-            self._fill(result[first : first + _BLOCK], X[first : first + _BLOCK])
-        return result
-
-    def _fill(self, result: NDArray[np.float32], X: NDArray[np.float32]) -> None:
         numbers = [j for j, count in enumerate(self.categories) if not count]
-        kept, medians = X[:, numbers], np.array(self.medians, dtype=np.float32)[numbers]
-        result[:, : len(numbers)] = np.where(np.isnan(kept), medians, kept)
-        at = len(numbers) + len(self.marked)
-        result[:, len(numbers) : at] = np.isnan(X[:, list(self.marked)])
-        for j, count in enumerate(self.categories):
-            if count:
-                result[:, at : at + count] = X[:, j, None] == np.arange(count, dtype=np.float32)
+        medians = np.array(self.medians, dtype=np.float32)[numbers]
+        for first in range(0, len(X), _BLOCK):
+            found, block = result[first : first + _BLOCK], X[first : first + _BLOCK]
+            kept, at = block[:, numbers], len(numbers) + len(self.marked)
+            found[:, : len(numbers)] = np.where(np.isnan(kept), medians, kept)
+            found[:, len(numbers) : at] = np.isnan(block[:, list(self.marked)])
+            for j, count in enumerate(self.categories):
+                found[:, at : at + count] = block[:, j, None] == np.arange(count, dtype=np.float32)
                 at += count
+        return result
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -186,20 +186,18 @@ class Groups:
         if not index.size:
             raise DataError("No query was chosen; data have at least one.")
         starts, sizes = self.offsets[:-1][index], self.sizes[index]
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         rows = runs(starts, sizes)
-        return Groups(
+        return replace(
+            self,
             X=np.ascontiguousarray(self.X[rows]),
             y=self.y[rows],
-            offsets=offsets,
+            offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             query_ids=self.query_ids[index],
             document_ids=None if self.document_ids is None else self.document_ids[rows],
             query_weight=None if self.query_weight is None else self.query_weight[index],
-            feature_names=self.feature_names,
             relations={name: m[rows][:, rows] for name, m in self.relations.items()},
+            row_order=None,
             subtopics=None if self.subtopics is None else self.subtopics[rows],
-            schema=self.schema,
-            frame=self.frame,
             stated=None if self.stated is None else self.stated.taken(rows, self.n_rows),
         )
 

@@ -6,7 +6,7 @@ a small file is read into memory, and of a large one the features ask how long i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,7 @@ from luce.data.outline import Outline
 from luce.data.schema import Schema
 from luce.data.text_files import open_input
 from luce.errors import DataError, ModelFormatError, ParseError
-from luce.storage import Container, ContainerWriter, read_container, restoring, stream_container, write_container
-from luce.types import IntArray
+from luce.storage import Container, read_container, restoring, stream_container, write_container
 
 if TYPE_CHECKING:
     from luce.data.readers.letor import LetorFile
@@ -86,9 +85,17 @@ def write_data(data: Groups, path: str | Path) -> None:
         arrays[f"relation.indices.{name}"] = relation.indices.astype(np.int64)
         arrays[f"relation.indptr.{name}"] = relation.indptr.astype(np.int64)
     arrays["X"] = data.X
-    settings = {"arrays": list(arrays), "relations": list(data.relations), **_schema_record(data.schema)}
-    # Wide types first, so that every array starts at a multiple of its item size.
-    write_container(path, KIND, settings, dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize)))
+    write_container(path, KIND, _settings(arrays, data.schema, [*data.relations]), wide_first(arrays))
+
+
+def wide_first(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays, or what has their item size, with wide types first: each then starts at a multiple of its item size."""
+    return dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
+
+
+def _settings(arrays: Mapping[str, Any], schema: Schema | None, relations: Sequence[str] = ()) -> dict[str, Any]:
+    record = {} if schema is None else {"schema": schema.to_dict()}
+    return {"arrays": list(arrays), "relations": list(relations), **record}
 
 
 def stream_data(source: LetorFile | JudgedTable, path: str | Path) -> Outline:
@@ -98,30 +105,22 @@ def stream_data(source: LetorFile | JudgedTable, path: str | Path) -> Outline:
     places = {name: (array.dtype, array.shape) for name, array in arrays.items()}
     places["X"] = (np.dtype(np.float32), (outline.n_rows, outline.n_features))
     layout = dict(sorted(places.items(), key=lambda item: -item[1][0].itemsize))
-    settings = {"arrays": list(layout), "relations": [], **_schema_record(outline.schema)}
-    with stream_container(path, KIND, settings, layout) as writer:
+    with stream_container(path, KIND, _settings(layout, outline.schema), layout) as writer:
         for name, array in arrays.items():
             writer.write(name, 0, array)
         first = 0
-        target = None if outline.row_order is None else np.argsort(outline.row_order)
+        target = np.arange(outline.n_rows) if outline.row_order is None else np.argsort(outline.row_order)
         for block in source.blocks(outline.n_features):
             if first + len(block) > outline.n_rows:
                 break
-            _write_rows(writer, block, first, target)
+            rows = target[first : first + len(block)]
+            starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1).tolist()
+            for a, b in pairwise([*starts, len(rows)]):
+                writer.write("X", int(rows[a]), block[a:b])
             first += len(block)
         if first != outline.n_rows:
             raise ParseError(source.path, "the file changed while it was read; try again.")
     return outline
-
-
-def _write_rows(writer: ContainerWriter, block: NDArray[np.float32], first: int, target: IntArray | None) -> None:
-    if target is None:
-        writer.write("X", first, block)
-        return
-    rows = target[first : first + len(block)]
-    breaks = np.flatnonzero(np.diff(rows) != 1) + 1
-    for piece in np.split(np.arange(len(rows)), breaks):
-        writer.write("X", int(rows[piece[0]]), block[piece[0] : piece[-1] + 1])
 
 
 def _arrays(outline: Outline) -> dict[str, NDArray[Any]]:
@@ -174,76 +173,58 @@ def _groups(path: Path, container: Container) -> Groups:
     for name in listed:
         if not isinstance(name, str) or name not in arrays:
             raise _damaged(path, f"the array {name!r} is missing")
-    try:
-        texts = {name: unpack_texts(name, arrays) for name in ("query_ids", "document_ids", "feature_names")}
-        if texts["query_ids"] is None:
-            raise DataError("the array 'query_ids' is missing")
-        groups = Groups(
-            X=arrays["X"],
-            y=arrays["y"],
-            offsets=arrays["offsets"],
-            query_ids=texts["query_ids"],
-            document_ids=texts["document_ids"],
-            query_weight=arrays.get("query_weight"),
-            feature_names=() if texts["feature_names"] is None else tuple(texts["feature_names"].tolist()),
-            relations=_relations(container),
-            row_order=_checked_order(arrays),
-            subtopics=_subtopics(arrays),
-            schema=Schema.from_dict(container.settings["schema"]) if "schema" in container.settings else None,
-        )
-    except DataError as error:
-        raise _damaged(path, str(error).rstrip(".")) from error
-    return groups
-
-
-def _schema_record(schema: Schema | None) -> dict[str, Any]:
-    return {} if schema is None else {"schema": schema.to_dict()}
-
-
-def _checked_order(arrays: dict[str, NDArray[Any]]) -> IntArray | None:
+    rows = len(arrays["y"]) if arrays["y"].ndim else 0
     order = arrays.get("row_order")
-    if order is None:
-        return None
-    rows = len(arrays["X"]) if arrays["X"].ndim else 0
-    if order.shape != (rows,) or not np.array_equal(np.sort(order), np.arange(rows)):
+    if order is not None and not np.array_equal(np.sort(order, axis=None), np.arange(rows)):
         raise DataError("the row order is no permutation")
-    return order
+    texts = {name: unpack_texts(name, arrays) for name in ("query_ids", "document_ids", "feature_names")}
+    if texts["query_ids"] is None:
+        raise DataError("the array 'query_ids' is missing")
+    return Groups(
+        X=arrays["X"],
+        y=arrays["y"],
+        offsets=arrays["offsets"],
+        query_ids=texts["query_ids"],
+        document_ids=texts["document_ids"],
+        query_weight=arrays.get("query_weight"),
+        feature_names=() if texts["feature_names"] is None else tuple(texts["feature_names"].tolist()),
+        relations=_relations(container, rows),
+        row_order=order,
+        subtopics=_subtopics(arrays, rows),
+        schema=Schema.from_dict(container.settings["schema"]) if "schema" in container.settings else None,
+    )
 
 
-def _relations(container: Container) -> dict[str, sparse.csr_array]:
+def _relations(container: Container, rows: int) -> dict[str, sparse.csr_array]:
     names = container.settings.get("relations", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise DataError("the list of relations is damaged")
-    relations = {}
-    rows = len(container.arrays["y"]) if container.arrays["y"].ndim else 0
-    for name in names:
-        parts = [container.arrays.get(f"relation.{part}.{name}") for part in ("data", "indices", "indptr")]
-        if any(part is None or part.ndim != 1 for part in parts):
-            raise DataError(f"the relation {name!r} is incomplete")
-        relations[name] = _matrix(f"the relation {name!r} is damaged", parts, rows, rows)
-    return relations
+    arrays = container.arrays
+    parts = {name: [arrays.get(f"relation.{part}.{name}") for part in ("data", "indices", "indptr")] for name in names}
+    return {name: _matrix(f"the relation {name!r} is", rows, rows, *parts[name]) for name in names}
 
 
-def _subtopics(arrays: dict[str, NDArray[Any]]) -> sparse.csr_array | None:
+def _subtopics(arrays: dict[str, NDArray[Any]], rows: int) -> sparse.csr_array | None:
     indices, indptr = (arrays.get(f"subtopics.{part}") for part in ("indices", "indptr"))
     if indices is None and indptr is None:
         return None
-    rows = len(arrays["y"]) if arrays["y"].ndim else 0
-    if indices is None or indptr is None or indices.ndim != 1 or indptr.shape != (rows + 1,):
-        raise DataError("the subtopics are incomplete")
-    columns = int(indices.max(initial=-1)) + 1 if indices.dtype.kind in "iu" else 0
-    return _matrix("the subtopics are damaged", [np.ones(len(indices)), indices, indptr], rows, columns)
+    return _matrix("the subtopics are", rows, -1, np.ones(0 if indices is None else indices.size), indices, indptr)
 
 
-def _matrix(error: str, parts: Sequence[Any], rows: int, columns: int) -> sparse.csr_array:
-    """A sparse matrix of its values, columns and starts of rows, which SciPy trusts: it writes where they point."""
-    data, indices, indptr = map(np.array, parts)
+def _matrix(what: str, rows: int, columns: int, data: Any, indices: Any, indptr: Any) -> sparse.csr_array:
+    """A sparse matrix of its values, columns and starts of rows, which SciPy trusts: it writes where they point.
+
+    Where the number of columns is -1, it has as many as it needs.
+    """
+    if any(part is None or part.ndim != 1 for part in (data, indices, indptr)):
+        raise DataError(f"{what} incomplete")
     good = indices.dtype.kind in "iu" and indptr.dtype.kind in "iu" and data.dtype.kind in "biuf"
+    columns = int(indices.max(initial=-1)) + 1 if good and columns < 0 else columns
     good = good and len(data) == len(indices) and indptr.shape == (rows + 1,) and columns < 2**31
     good = good and indptr[0] == 0 and indptr[-1] == len(indices) and bool((indptr[1:] >= indptr[:-1]).all())
     if not good or indices.min(initial=0) < 0 or indices.max(initial=0) >= max(columns, 1):
-        raise DataError(error)
-    return sparse.csr_array((data, indices.astype(np.int64), indptr.astype(np.int64)), shape=(rows, columns))
+        raise DataError(f"{what} damaged")
+    return sparse.csr_array((np.array(data), indices.astype(np.int64), indptr.astype(np.int64)), shape=(rows, columns))
 
 
 def _damaged(path: Path, why: str) -> ModelFormatError:

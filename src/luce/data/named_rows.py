@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
+from luce.data.late import pa, pc
 from luce.data.table import Rows, Source, Table
 from luce.data.table_file import WordFile
 from luce.data.text_files import is_table
@@ -34,8 +36,6 @@ class RowNames:
     """Finds the row of a document by the id of its query and its own; `plain` spells ids as 12.0 without decimals."""
 
     def __init__(self, data: Groups | JudgedRun, plain: bool = False) -> None:
-        import pyarrow as pa
-
         if data.document_ids is None:
             raise DataError(NO_IDS)
         queries = np.repeat(data.query_ids.astype(str), np.diff(data.offsets))
@@ -52,23 +52,19 @@ class RowNames:
         assert self.data.document_ids is not None
         return str(self.data.document_ids[row])
 
-    def rows(self, table: Rows, query: str, document: str) -> IntArray:
-        """Rows of the documents that two columns of a table name, -1 where the data do not have them."""
-        import pyarrow.compute as pc
-
-        names = _join(table[query].texts(), table[document].texts())
-        found: IntArray = np.asarray(pc.fill_null(pc.index_in(names, value_set=self._names), -1), dtype=np.int64)
-        return found
+    def rows(self, queries: Any, documents: Any) -> IntArray:
+        """Rows of the documents of these queries, texts of Arrow both; -1 where the data do not have them."""
+        names = _join(queries, documents)
+        return np.asarray(pc.fill_null(pc.index_in(names, value_set=self._names), -1), dtype=np.int64)
 
     def named(self, table: Rows, query: str, documents: Sequence[str], missing: str) -> IntArray:
         """(rows of the table, columns): the rows of the documents, -1 where the data do not have them.
 
         Those are errors; "skip" in `missing` allows them, and "skip_queries" those whose query the data do not have.
         """
-        import pyarrow.compute as pc
-
-        found = np.column_stack([self.rows(table, query, document) for document in documents])
-        known_query = np.asarray(pc.is_in(table[query].texts(), value_set=self._queries), dtype=bool)
+        queries = table[query].texts()
+        found = np.column_stack([self.rows(queries, table[document].texts()) for document in documents])
+        known_query = np.asarray(pc.is_in(queries, value_set=self._queries), dtype=bool)
         wrong = (found < 0).any(axis=1) & (known_query if missing == "skip_queries" else missing == "error")
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
@@ -82,12 +78,12 @@ class RowNames:
         return found
 
     def pairs(
-        self, table: Rows, columns: Sequence[str], missing: str, itself: str, least: str = "a finite number"
+        self, table: Rows, columns: Sequence[str], missing: str, itself: str, above: float | None = None
     ) -> tuple[IntArray, FloatArray]:
         """The two rows that each row of a table names, and its weight; none may name one document twice."""
-        query, first, second = columns
-        pairs = self.named(table, query, (first, second), missing)
-        weight = table["weight"].number(least) if "weight" in table else np.ones(len(pairs))
+        query, *ends = columns
+        pairs = self.named(table, query, ends, missing)
+        weight = table["weight"].number(above=above) if "weight" in table else np.ones(len(pairs))
         same = np.flatnonzero((pairs[:, 0] == pairs[:, 1]) & (pairs[:, 0] >= 0))
         if len(same):
             raise table.error(int(same[0]), f"document {self(int(pairs[same[0], 0]))!r} is {itself}")
@@ -104,14 +100,10 @@ def check_missing(missing: str, *others: str) -> None:
 
 def without_decimals(texts: Any) -> Any:
     """The same texts, whole numbers with decimals such as 12.0 as 12."""
-    import pyarrow.compute as pc
-
     return pc.replace_substring_regex(texts, pattern=r"^(-?[0-9]+)\.0+$", replacement=r"\1")
 
 
 def _join(queries: Any, documents: Any) -> Any:
-    import pyarrow.compute as pc
-
     return pc.binary_join_element_wise(queries, documents, _JOINT)
 
 
@@ -139,46 +131,36 @@ def read_comparisons(source: Source | Sequence[Source], data: Groups, *, missing
     """
     check_missing(missing)
     names = RowNames(data)
-    found: dict[bool, list[tuple[IntArray, FloatArray, list[str]]]] = {True: [], False: []}
-    for one in source if isinstance(source, list | tuple) else [source]:
-        table = Table.open(one)
-        rows = table.choose([WINS, TIES], ["weight", *JUDGES])
-        is_win = "better" in rows
-        table.say_unused([*(WINS if is_win else TIES), "weight", *JUDGES])
-        found[is_win].append(_compared(rows, names, WINS if is_win else TIES, missing))
-    if not any(len(pairs) for kind in found.values() for pairs, _, _ in kind):
+    parts = [_compared(one, names, missing) for one in (source if isinstance(source, list | tuple) else [source])]
+    if not sum(len(pairs) for pairs, *_ in parts):
         raise DataError("The comparisons hold no pair; give at least one preference or tie.")
-    (wins, win_weight, win_judge), (ties, tie_weight, tie_judge) = _joined(found[True]), _joined(found[False])
-    judges = {name: number for number, name in enumerate(dict.fromkeys([*win_judge, *tie_judge]))}
-    said = [np.array([judges[name] for name in judge], dtype=np.int64) for judge in (win_judge, tie_judge)]
-    by_whom: dict[str, Any] = dict(zip(("win_judge", "tie_judge"), said, strict=True)) if set(judges) - {""} else {}
-    result = Comparisons(wins=wins, ties=ties, win_weight=win_weight, tie_weight=tie_weight, **by_whom)
+    pairs, weight, judge, won = (np.concatenate(part) for part in zip(*parts, strict=True))
+    number = {name: i for i, name in enumerate(dict.fromkeys([*judge[won], *judge[~won]]))}
+    kinds: dict[str, Any] = {"wins": pairs[won], "ties": pairs[~won]}
+    kinds |= {"win_weight": weight[won], "tie_weight": weight[~won]}
+    if set(number) - {""}:
+        who = np.array([number[name] for name in judge], dtype=np.int64)
+        kinds |= {"win_judge": who[won], "tie_judge": who[~won]}
+    result = Comparisons(**kinds)
     result.report_cycles(names)
     return result
 
 
-def _compared(
-    table: Rows, names: RowNames, columns: Sequence[str], missing: str
-) -> tuple[IntArray, FloatArray, list[str]]:
-    pairs, weight = names.pairs(table, columns, missing, "compared with itself.", "a number above 0")
-    if (weight <= 0).any():
-        row = int(np.flatnonzero(weight <= 0)[0])
-        raise table.error(row, f"weight is {weight[row]:g}; it must be a number above 0.")
+def _compared(source: Source, names: RowNames, missing: str) -> tuple[IntArray, FloatArray, Any, NDArray[np.bool_]]:
+    """The pairs of rows, weights and judges of a table, and whether the first row of each won."""
+    table = Table.open(source)
+    rows = table.choose([WINS, TIES], ["weight", *JUDGES])
+    columns = WINS if "better" in rows else TIES
+    table.say_unused([*columns, "weight", *JUDGES])
+    pairs, weight = names.pairs(rows, columns, missing, "compared with itself.", above=0.0)
     known = (pairs >= 0).all(axis=1)
     if not known.any() and len(pairs):
         raise DataError("None of the pairs names documents of the data; check the query and document ids.")
-    columns = [name for name in JUDGES if name in table]
-    if len(columns) > 1:
-        raise DataError(f"The columns {columns[0]} and {columns[1]} both say who judged; leave one of them out.")
-    judge = np.array(table[columns[0]].text() if columns else [""] * len(pairs), dtype=object)
-    return pairs[known], weight[known], judge[known].tolist()
-
-
-def _joined(parts: list[tuple[IntArray, FloatArray, list[str]]]) -> tuple[IntArray, FloatArray | None, list[str]]:
-    if not parts:
-        return np.empty((0, 2), dtype=np.int64), None, []
-    pairs, weight, judge = zip(*parts, strict=True)
-    return np.concatenate(pairs), np.concatenate(weight), [name for part in judge for name in part]
+    who = [name for name in JUDGES if name in rows]
+    if len(who) > 1:
+        raise DataError(f"The columns {who[0]} and {who[1]} both say who judged; leave one of them out.")
+    judge = np.array(rows[who[0]].text() if who else [""] * len(pairs), dtype=object)
+    return pairs[known], weight[known], judge[known], np.full(int(known.sum()), columns == WINS)
 
 
 def with_statements(
@@ -198,13 +180,12 @@ def with_statements(
     >>> stated.take([0]).stated.wins.tolist()
     [[1, 0]]
     """
-    if comparisons is None and orders is None:
-        return data
     if comparisons is not None and orders is not None:
         raise SettingError("comparisons and orders were both given; give one of them.")
-    if orders is None:
-        assert comparisons is not None
+    if comparisons is not None:
         return replace(data, stated=read_comparisons(comparisons, data, missing=missing))
+    if orders is None:
+        return data
     from luce.data.order_files import read_orders  # and all forms of lists
 
     return replace(data, stated=read_orders(orders, data, missing=missing))
@@ -356,12 +337,6 @@ def with_subtopics(data: Data, source: Source, *, missing: str = "error") -> Dat
     known = rows >= 0
     if not known.any():
         raise DataError("None of the subtopics names a document of the data; check the query and document ids.")
-    # As few columns as the query with the most subtopics needs.
-    columns: list[int] = []
-    seen: dict[str, dict[str, int]] = {}
-    for name, subtopic, use in zip(table[query].text(), table["subtopic"].text(), known, strict=True):
-        if use:
-            numbers = seen.setdefault(name, {})
-            columns.append(numbers.setdefault(subtopic, len(numbers)))
-    shape = (len(names.data.y), max(columns) + 1)
-    return replace(data, subtopics=_matrix(rows[known], np.array(columns), shape))
+    number, every = table["subtopic"].codes()
+    about = _matrix(rows[known], number[known], (len(data.y), len(every)))
+    return replace(data, subtopics=numbered_by_query(about, data.offsets))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,6 @@ from luce.types import FloatArray, IntArray
 REST = "rest"
 _FORM = "`query: d7 > {d2 d9} > rest`"
 _HEAD = re.compile(r"^(.*\S)\s+\*\s*(\S+)$")
-_TIES = ("tied", "stable", "error")
 _LONG, _BESIDE = ("query", "document", "rank"), ("judge", "weight")
 
 
@@ -88,7 +87,13 @@ def read_orders(
     >>> lists.order_rows.tolist(), lists.order_is_top.tolist()
     ([2, 0], [True])
     """
-    _check_settings(k, top, ties, missing)
+    if k is not None:
+        whole("k", k, 1)
+    truth("top", top)
+    if k is not None and not top:
+        raise SettingError("k cuts top lists; with top=False nothing is known of what is cut off, so leave k out.")
+    one_of("ties", ties, ("tied", "stable", "error"))
+    check_missing(missing)
     sources: list[Any] = list(path) if isinstance(path, list | tuple) else [path]
     known = _Known(data, missing == "skip")
     orders: list[list[list[int]]] = []
@@ -134,7 +139,13 @@ class _Known:
                 f"`{REST}` stands for all other documents of query {query!r}, which has a document of that name; "
                 "rename it."
             )
-        present = ([document for document in tier if self._is_there(found, document)] for tier in found.tiers)
+        for document in (document for tier in found.tiers for document in tier):
+            if (query, document) not in self.place and not self.skip:
+                raise found.error(
+                    f"document {document!r} is not in query {query!r} of the data; mend the file, or leave such "
+                    "documents out by missing='skip' (--missing-documents skip)."
+                )
+        present = ([document for document in tier if (query, document) in self.place] for tier in found.tiers)
         tiers = [tier for tier in present if tier]
         listed = sum(map(len, tiers))
         if len(tiers) == 1 and listed > 1 and (not is_top or listed == self.sizes[query]):
@@ -143,43 +154,20 @@ class _Known:
                 f"the list of query {query!r} has {shown} in one tier and nothing below them, which says nothing; "
                 "take it out."
             )
-        return [[self.place[query, document] for document in tier] for tier in _first(tiers, k)]
-
-    def _is_there(self, found: _List, document: str) -> bool:
-        there = (found.query, document) in self.place
-        if not there and not self.skip:
-            raise found.error(
-                f"document {document!r} is not in query {found.query!r} of the data; mend the file, or leave such "
-                "documents out by missing='skip' (--missing-documents skip)."
-            )
-        return there
-
-
-def _first(tiers: list[list[str]], k: int | None) -> list[list[str]]:
-    """The tiers that the first k documents are in."""
-    kept: list[list[str]] = []
-    for tier in tiers:
-        if k is not None and sum(map(len, kept)) >= k:
-            break
-        kept.append(tier)
-    return kept
-
-
-def _check_settings(k: int | None, top: bool, ties: str, missing: str) -> None:
-    if k is not None:
-        whole("k", k, 1)
-    truth("top", top)
-    if k is not None and not top:
-        raise SettingError("k cuts top lists; with top=False nothing is known of what is cut off, so leave k out.")
-    one_of("ties", ties, _TIES)
-    check_missing(missing)
+        above = accumulate(map(len, tiers), initial=0)
+        kept = [tier for tier, before in zip(tiers, above, strict=False) if k is None or before < k]
+        return [[self.place[query, document] for document in tier] for tier in kept]
 
 
 def _lists_of(source: Any, k: int | None, ties: str) -> Iterator[_List]:
     """The lists of a file of lines, a run or a table."""
     if not isinstance(source, str | Path) or is_table(source):
         return _table_lists(Table.open(source))
-    return _run_lists(source, k, ties) if _is_run(source) else _line_lists(source)
+    # A run has six columns, a score in the fifth, and neither `:` after the query nor `>` nor `{`.
+    _, text = next(_commented_lines(source), (0, ""))
+    words = text.split()
+    is_run = len(words) == 6 and not set(">{") & set(text) and not words[0].endswith(":") and words[1] != "*"
+    return _run_lists(source, k, ties) if is_run else _line_lists(source)
 
 
 def _table_lists(table: Table) -> Iterator[_List]:
@@ -193,7 +181,7 @@ def _table_lists(table: Table) -> Iterator[_List]:
         for row, key in enumerate(zip(rows["query"].text(), judge, strict=True)):
             lists.setdefault(key, []).append(row)
         rank, documents = rows["rank"].number("a finite number"), rows["document"].text()
-        weight = rows["weight"].number("a number above 0") if "weight" in rows else np.ones(len(rows))
+        weight = rows["weight"].number(above=0) if "weight" in rows else np.ones(len(rows))
         for (query, _), places in lists.items():
             tiers: dict[float, list[str]] = {}
             seen: set[str] = set()
@@ -202,7 +190,7 @@ def _table_lists(table: Table) -> Iterator[_List]:
                     raise rows.error(row, f"document {documents[row]!r} stands twice in a list of query {query!r}.")
                 seen.add(documents[row])
                 tiers.setdefault(float(rank[row]), []).append(documents[row])
-            if not weight[places[0]] > 0 or len(set(weight[places].tolist())) > 1:
+            if len(set(weight[places].tolist())) > 1:
                 raise rows.error(places[0], f"the weight of a list of query {query!r} must be one number above 0.")
             yield _List(where, None, query, list(tiers.values()), float(weight[places[0]]))
         return
@@ -215,15 +203,12 @@ def _table_lists(table: Table) -> Iterator[_List]:
     rows = table.choose([["query", *ranks]], _BESIDE, gaps=ranks)
     table.say_unused(["query", *ranks, *_BESIDE])
     columns = [rows[name].text() for name in ranks]
-    weight = rows["weight"].number("a number above 0") if "weight" in rows else np.ones(len(rows))
+    weight = rows["weight"].number(above=0) if "weight" in rows else np.ones(len(rows))
     for row, query in enumerate(rows["query"].text()):
         named = [column[row] for column in columns]
         filled = [one for one in named if one]
-        if not filled or named[: len(filled)] != filled or len(set(filled)) < len(filled) or not weight[row] > 0:
-            raise rows.error(
-                row,
-                f"the list of query {query!r} is {filled}; name documents from rank 1 on, each once, weight above 0.",
-            )
+        if not filled or named[: len(filled)] != filled or len(set(filled)) < len(filled):
+            raise rows.error(row, f"the list of query {query!r} is {filled}; name documents from rank 1 on, each once.")
         yield _List(where, None, query, [[one] for one in filled], float(weight[row]))
 
 
@@ -231,19 +216,17 @@ def _commented_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     return ((line, text) for line, text in numbered_lines(path) if not text.lstrip().startswith("#"))
 
 
-def _is_run(path: str | Path) -> bool:
-    """A run has six columns, a score in the fifth, and neither `:` after the query nor `>` nor `{`."""
-    _, text = next(_commented_lines(path), (0, ""))
-    words = text.split()
-    return len(words) == 6 and not set(">{") & set(text) and not words[0].endswith(":") and words[1] != "*"
-
-
 def _line_lists(path: str | Path) -> Iterator[_List]:
     for line, text in _commented_lines(path):
         head, colon, body = text.partition(":")
         if not colon or not head.strip():
             raise ParseError(path, f"expected {_FORM}, best document first, or a TREC run.", line)
-        query, weight = _query(path, line, head.strip())
+        query, weight, found = head.strip(), 1.0, _HEAD.match(head.strip())
+        if found is not None:  # `query * weight`
+            query, weight = found[1], number(found[2])
+            if not 0 < weight < np.inf:
+                said = f"is {found[2]!r}; it must be a finite number above 0."
+                raise ParseError(path, f"the weight of a list of query {query!r} {said}", line)
         parts = [part.strip() for part in body.split(">")]
         above_rest = len(parts) > 1 and parts[-1] == REST
         tiers = [_tier(path, line, part) for part in (parts[:-1] if above_rest else parts)]
@@ -257,21 +240,6 @@ def _line_lists(path: str | Path) -> Iterator[_List]:
                 raise ParseError(path, f"document {document!r} stands twice in the list of query {query!r}.", line)
             seen.add(document)
         yield _List(path, line, query, tiers, weight, above_rest)
-
-
-def _query(path: str | Path, line: int, head: str) -> tuple[str, float]:
-    """Query and weight of `query * weight`; 1 where there is none."""
-    found = _HEAD.match(head)
-    if found is None:
-        return head, 1.0
-    weight = number(found[2])
-    if not 0 < weight < np.inf:
-        raise ParseError(
-            path,
-            f"the weight of a list of query {found[1]!r} is {found[2]!r}; it must be a finite number above 0.",
-            line,
-        )
-    return found[1], weight
 
 
 def _tier(path: str | Path, line: int, text: str) -> list[str]:

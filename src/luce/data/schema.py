@@ -106,6 +106,8 @@ class Column:
     def __post_init__(self) -> None:
         if self.role not in (FEATURE, LEFT_OUT, TEXT, *_ROLES) or self.type not in _TYPES:
             raise DataError(f"the column {self.name!r} has the role {self.role!r} and the type {self.type!r}")
+        object.__setattr__(self, "categories", tuple(self.categories))  # lists where they come from JSON
+        object.__setattr__(self, "grades", tuple((name, float(value)) for name, value in self.grades))
 
     @property
     def unit(self) -> str:
@@ -202,7 +204,7 @@ with that of the query by text=, --text, or name those of few values in categori
     def from_dict(cls, record: Any) -> Schema:
         """What `to_dict` gave; anything else is a `DataError`."""
         try:
-            columns = [Column(**{**each, **_tuples(each)}) for each in record["columns"]]
+            columns = [Column(**each) for each in record["columns"]]
         except (TypeError, KeyError, ValueError) as error:
             raise DataError("the schema of its columns is damaged") from error
         texts = [text for c in columns for text in (c.name, c.role, c.type, c.why, *c.categories)]
@@ -231,12 +233,7 @@ with that of the query by text=, --text, or name those of few values in categori
         known_roles = {role: name for role in _ROLES if (name := self.named(role)) is not None}
         taken = _roles(types, said, known_roles, self.text)
         for column in self.cells:
-            if column.name not in types:
-                near = [name for name in types if spelling(name) == spelling(column.name)]
-                hint = f" {near[0]!r} is another name." if near else ""
-                raise DataError(
-                    f"There is no column {column.name!r}, which is a feature; the columns are {_given(types)}.{hint}"
-                )
+            _check_there(column.name, types, ", which is a feature")
             _check_type(column, types[column.name])
         known = next((column.grades for column in self.columns if column.role == "label"), ())
         rest = [_part(name, role, types, said, known) for role, name in taken.items()]
@@ -248,18 +245,11 @@ def _text_columns(text: Text | None, types: Mapping[str, str], taken: Mapping[st
     """The columns that texts are read from, but for one that is the query id as well."""
     names = [] if text is None else text.columns
     for name in names:
-        if name not in types:
-            raise DataError(f"There is no column {name!r} of text; the columns are {_given(types)}.")
+        _check_there(name, types, " of text")
         other = next((role for role, column in taken.items() if column == name and role != "qid"), None)
         if other is not None:
             raise DataError(f"The column {name!r} cannot be both text and {other}; name another one.")
     return [Column(name, TEXT, "text") for name in names if name not in taken.values()]
-
-
-def _tuples(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The lists of a column in JSON as the tuples of a `Column`."""
-    grades = tuple((name, float(value)) for name, value in record.get("grades", ()))
-    return {"categories": tuple(record["categories"]), "grades": grades}
 
 
 def _part(
@@ -298,6 +288,14 @@ def _with_type(column: Column) -> str:
     return f"{column.name} ({column.unit})" if column.unit else column.name
 
 
+def _check_there(name: str, types: Iterable[str], what: str) -> None:
+    """Refuse the name of a column that is not there, whatever it is for."""
+    if name not in types:
+        near = next((each for each in types if spelling(each) == spelling(name)), None)
+        hint = "" if near is None else f" {near!r} is another name."
+        raise DataError(f"There is no column {name!r}{what}; the columns are {_given(types)}: name one of them.{hint}")
+
+
 def _given(types: Iterable[str]) -> str:
     """The columns of a table, but for arrays that were given beside it, which are called by their part."""
     beside = {f"({role})" for role in _ROLES}
@@ -316,11 +314,9 @@ def _roles(
     taken: dict[str, str] = {}
     for role, usual in _ROLES.items():
         name = said.get(role)
-        if name is not None and name not in types:
-            raise DataError(
-                f"There is no column {name!r} for {role}; the columns are {_given(types)}: name one of them."
-            )
-        if name is None and known.get(role) in types:
+        if name is not None:
+            _check_there(name, types, f" for {role}")
+        elif known.get(role) in types:
             name = known[role]
         if name is None:
             found = [each for each in usual if each in types and each not in said.get("drop", ())]
@@ -338,8 +334,7 @@ def _roles(
     if "label_map" in said and "label" not in taken:
         raise DataError("label_map (--label-map) was given, and there is no label column; name it by label=, --label.")
     if "qid" not in taken and text is not None:
-        if text.query not in types:
-            raise DataError(f"There is no column {text.query!r} of text; the columns are {_given(types)}.")
+        _check_there(text.query, types, " of text")
         taken["qid"] = text.query
     if "qid" not in taken:
         raise DataError(
@@ -360,8 +355,8 @@ def _with_document(text: Text, types: Mapping[str, str], said: Mapping[str, Any]
         )
     if text.doc is None:
         return said
-    if text.doc not in types and text.corpus is None:
-        raise DataError(f"There is no column {text.doc!r} of document ids; the columns are {_given(types)}.")
+    if text.corpus is None:
+        _check_there(text.doc, types, " of document ids")
     if said.get("doc", text.doc) != text.doc:
         raise DataError(f"The texts' document ids are {text.doc!r}, and doc (--doc) is {said['doc']!r}; say one.")
     return {**said, "doc": text.doc} if text.doc in types else said
@@ -383,9 +378,8 @@ def choose(types: Mapping[str, str], said: Mapping[str, Any], index: Sequence[st
     drop, categorical = list(said.get("drop", ())), list(said.get("categorical", ()))
     wanted = said.get("features")
     for what, names in (("features", wanted or ()), ("drop", drop), ("categorical", categorical)):
-        absent = [name for name in names if name not in types]
-        if absent:
-            raise DataError(f"There is no column {absent[0]!r} ({what}); the columns are {_given(types)}.")
+        for name in names:
+            _check_there(name, types, f" ({what})")
         used = [name for name in names if name in taken.values()]
         if used:
             role = next(each for each, name in taken.items() if name == used[0])

@@ -58,12 +58,16 @@ def simulate(
     whole("seed", seed, 0)
     root = np.random.SeedSequence(seed)
     rng = np.random.default_rng(root.spawn(1)[0])
-    offsets = np.concatenate([[0], np.cumsum(_sizes(queries, rng))]).astype(np.int64)
+    # The mean of a lognormal is exp(mu + sigma^2 / 2).
+    sizes = np.clip(rng.lognormal(np.log(_MEAN_SIZE) - _SPREAD**2 / 2, _SPREAD, queries), 1, MAX_SIZE)
+    offsets = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
     shared = rng.standard_normal((queries, _QUALITIES), dtype=np.float32)
     u = rng.standard_normal((int(offsets[-1]), _QUALITIES), dtype=np.float32)
     query = query_index(offsets)
     u += 0.6 * shared[query]
-    y = _labels(_relevance(u) + 0.6 * shared[query, 0] + noise * rng.standard_normal(len(u)), grades)
+    relevance = np.tanh(u[:, 0]) + 0.7 * u[:, 1] * u[:, 2] + np.maximum(u[:, 3], 0) - 0.4 * u[:, 4] ** 2
+    relevance = relevance.astype(np.float64) + 0.6 * shared[query, 0] + noise * rng.standard_normal(len(u))
+    y = _labels(relevance, grades)
     X = _features(u, shared, offsets, features, rng, root)
     starts = np.arange(1, len(u) + 1) - offsets[query]
     return Groups(
@@ -88,17 +92,6 @@ def split(data: Groups, shares: list[float], seed: int = 0) -> list[Groups]:
         raise SettingError(f"{data.n_queries} queries are too few for {len(shares)} parts; simulate more queries.")
     order = np.random.default_rng([seed, 1]).permutation(data.n_queries)
     return [data.take(np.sort(order[a:b])) for a, b in pairwise(bounds)]
-
-
-def _sizes(queries: int, rng: np.random.Generator) -> IntArray:
-    # The mean of a lognormal is exp(mu + sigma^2 / 2).
-    sizes = rng.lognormal(np.log(_MEAN_SIZE) - _SPREAD**2 / 2, _SPREAD, queries)
-    return np.clip(sizes, 1, MAX_SIZE).astype(np.int64)
-
-
-def _relevance(u: NDArray[np.float32]) -> FloatArray:
-    s = np.tanh(u[:, 0]) + 0.7 * u[:, 1] * u[:, 2] + np.maximum(u[:, 3], 0) - 0.4 * u[:, 4] ** 2
-    return np.asarray(s, dtype=np.float64)
 
 
 def _labels(relevance: FloatArray, grades: int) -> FloatArray:
@@ -181,10 +174,11 @@ def simulate_duplicates(
     # The better a story, the more often it is copied.
     lengths = 1 + rng.poisson((copies - 1) * np.exp(0.5 * quality - np.mean(0.5 * quality)).clip(max=4.0))
     story = np.repeat(np.arange(n), lengths)
-    X = np.hstack([_views(quality, story, noise, rng), _content(about, stories, subtopics, story, noise, rng)])
+    views = (quality[:, None] + rng.normal(0, 0.7, (n, _VIEWS)))[story] + rng.normal(0, noise, (len(story), _VIEWS))
+    X = np.hstack([views, _content(about, stories, subtopics, story, noise, rng)])
     sizes = lengths.reshape(queries, stories).sum(axis=1)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    order = _shuffled(offsets, rng)
+    order = np.lexsort((rng.random(int(offsets[-1])), query_index(offsets)))  # the rows of a query at random
     story, X = story[order], X[order]
     rows = np.flatnonzero(about[story] >= 0)
     shape = (len(story), subtopics)
@@ -199,11 +193,6 @@ def simulate_duplicates(
     )
 
 
-def _views(quality: np.ndarray, story: IntArray, noise: float, rng: np.random.Generator) -> np.ndarray:
-    of_story = quality[:, None] + rng.normal(0, 0.7, (len(quality), _VIEWS))
-    return np.asarray(of_story[story] + rng.normal(0, noise, (len(story), _VIEWS)))
-
-
 def _content(
     about: IntArray, stories: int, subtopics: int, story: IntArray, noise: float, rng: np.random.Generator
 ) -> np.ndarray:
@@ -213,8 +202,3 @@ def _content(
     own = rng.random((n, _CONTENT)) ** 4
     direction = shared + own
     return np.asarray(np.abs(direction[story] + rng.normal(0, noise, (len(story), _CONTENT))))
-
-
-def _shuffled(offsets: IntArray, rng: np.random.Generator) -> IntArray:
-    """The rows of every query in random order."""
-    return np.lexsort((rng.random(int(offsets[-1])), query_index(offsets))).astype(np.int64)

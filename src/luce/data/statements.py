@@ -103,20 +103,17 @@ class Statements(NamedTuple):
     @property
     def by_query(self) -> IntArray:
         """The first chain of every query, and one past the last."""
-        bounds: IntArray = self.observations[self.queries]
-        return bounds
+        return np.asarray(self.observations[self.queries])
 
     @property
     def by_chain(self) -> IntArray:
         """The first place of every chain in `rows`, and one past the last."""
-        bounds: IntArray = self.tiers[self.chains]
-        return bounds
+        return np.asarray(self.tiers[self.chains])
 
     @property
     def times(self) -> FloatArray:
         """How often every chain was said in all."""
-        said: FloatArray = self.weight * np.repeat(self.made, np.diff(self.observations))
-        return said
+        return np.asarray(self.weight * np.repeat(self.made, np.diff(self.observations)))
 
     def as_tiers(self) -> Tiers:
         """The tiers of every chain, as if chains were queries."""

@@ -12,19 +12,17 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.column import Column
+from luce.data.late import nw, pa
 from luce.data.names import check_names, spelling
 from luce.data.text_files import FOREIGN, reason
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.types import IntArray
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Source = str | Path | Mapping[str, Any] | Any
 """A file of a table (`luce.data.table_file`), a data frame of any library, or a mapping from column names to arrays."""
@@ -51,8 +49,6 @@ class Table:
     _keep: NDArray[np.bool_] | None = None
 
     def __init__(self, source: Any, beside: Mapping[str, Any] | None = None, *, index: bool = False) -> None:
-        import narwhals as nw
-
         if isinstance(source, Mapping):
             source = _of_mapping(source)
         try:
@@ -92,15 +88,10 @@ class Table:
     @cached_property
     def schema(self) -> pa.Schema:
         """Names and types of the columns."""
-        import pyarrow as pa
-
         about = json.dumps({"index_columns": self._index}).encode()
         return pa.schema([(name, self._array(name).type) for name in self.names], metadata={b"pandas": about})
 
     def _array(self, name: str) -> pa.ChunkedArray:
-        import narwhals as nw
-        import pyarrow as pa
-
         if name not in self._arrays:
             column = self._columns[name]
             # Python strings in a pandas frame: its own hash table is thrice as fast as a conversion to Arrow strings.
@@ -116,8 +107,6 @@ class Table:
 
     def arrow(self, columns: Sequence[str], text: Sequence[str]) -> pa.Table:
         """These columns in this order; those in `text` are kept as text, whatever they look like."""
-        import pyarrow as pa
-
         return pa.table({name: self._array(name) for name in columns})
 
     def batches(
@@ -242,14 +231,10 @@ class Table:
 
 
 def _frame_of(backend: Any, columns: dict[str, Any]) -> Any:
-    import narwhals as nw
-
     return nw.from_dict(columns, backend=backend).to_native()
 
 
 def _of_mapping(columns: Mapping[Any, Any]) -> pa.Table:
-    import pyarrow as pa
-
     check_names([str(name) for name in columns])
     arrays = dict(_arrays(columns))
     sizes = {name: len(values) for name, values in arrays.items()}
@@ -262,8 +247,6 @@ def _of_mapping(columns: Mapping[Any, Any]) -> pa.Table:
 
 
 def _arrays(columns: Mapping[Any, Any]) -> Iterator[tuple[str, pa.ChunkedArray]]:
-    import pyarrow as pa
-
     for name, values in columns.items():
         try:
             found = pa.array(_values(values)) if not isinstance(values, pa.ChunkedArray) else values
@@ -330,8 +313,7 @@ class Rows:
 
 def frame_kind(X: Any) -> str | None:
     """One of "pandas", "polars" and "pyarrow"; None for what is no data frame."""
-    from narwhals import dependencies as known
-
+    known = nw.dependencies
     tests = {
         "pandas": known.is_pandas_dataframe,
         "polars": known.is_polars_dataframe,

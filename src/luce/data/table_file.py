@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from luce.data.late import arrow_csv, arrow_json, pa, pq
 from luce.data.names import check_names
 from luce.data.table import Table
 from luce.data.text_files import (
@@ -28,14 +29,10 @@ from luce.data.text_files import (
     open_text,
     plain_suffix,
     reason,
-)
-from luce.data.text_files import (
-    table_kind as table_kind,
+    table_kind,
+    with_newlines,
 )
 from luce.errors import DataError, ParseError, SettingError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _HEAD = 1 << 20
 _PIECE = 1 << 25
@@ -50,18 +47,15 @@ def json_objects(path: str | Path, encoding: str | None = None) -> Iterator[tupl
 
 
 def _objects(path: str | Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    return ((line, json_object(path, line, text)) for line, text in lines if text.strip())
+    for line, text in lines:
+        if text.strip():
+            found = _parsed(path, text, line)
+            if not isinstance(found, dict):
+                raise ParseError(path, "this is no JSON object; every line must be one.", line)
+            yield line, found
 
 
-def json_object(path: str | Path, line: int, text: str) -> dict[str, Any]:
-    """The JSON object of a line."""
-    found = parse_json(path, text, line)
-    if not isinstance(found, dict):
-        raise ParseError(path, "this is no JSON object; every line must be one.", line)
-    return found
-
-
-def parse_json(path: str | Path, text: str, line: int | None = None) -> Any:
+def _parsed(path: str | Path, text: str, line: int | None = None) -> Any:
     """JSON in which every name stands once in an object."""
     try:
         return json.loads(text, object_pairs_hook=_once)
@@ -96,14 +90,10 @@ def numbered(pieces: Iterable[bytes]) -> Iterator[tuple[int, str]]:
     """(line from 1, text with its newline) of every line, however lines end."""
     line = 0
     for piece in pieces:
-        lines = _newlines(piece.decode()).split("\n")
+        lines = with_newlines(piece.decode()).split("\n")
         for text in lines if lines[-1] else lines[:-1]:
             line += 1
             yield line, text + "\n"
-
-
-def _newlines(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 class TableFile(Table):
@@ -116,15 +106,18 @@ class TableFile(Table):
         self.is_text = self.kind in ("csv", "jsonl")
         self._encoding = encoding
         with self.border():
-            self._raw_names = self._header()
+            if self.kind == "csv":
+                self._raw_names = next(self._csv_rows(numbered([self._head])))[1]
+            elif self.kind == "jsonl":
+                self._raw_names = list(dict.fromkeys(name for row in self._head_rows for name in row))
+            else:
+                self._raw_names = list(self.schema.names)
             self.names = [name.strip() for name in self._raw_names]
         check_names(self.names, self.path)
 
     @contextmanager
     def border(self) -> Iterator[None]:
         """What goes wrong in here is said with the file, and with the line of a text where it can be found."""
-        import pyarrow as pa
-
         try:
             with border(self.path, self.kind):
                 yield
@@ -133,38 +126,28 @@ class TableFile(Table):
                 raise ParseError(self.path, "there are names of columns and no rows; at least one is needed.") from None
             if error.line is None and self.is_text and isinstance(error.__cause__, pa.ArrowException):
                 with border(self.path, self.kind):
-                    self._check_rows()
+                    for line, row in self._plain_rows():  # the first line that is no row, if there is one
+                        if self.kind == "csv" and len(row) != len(self._raw_names):
+                            raise self._wide(row, line) from error
             raise
-
-    def _header(self) -> list[str]:
-        if self.kind == "csv":
-            return next(self._csv_rows(numbered([self._head])))[1]
-        if self.kind == "jsonl":
-            return list(dict.fromkeys(name for row in self._head_rows for name in row))
-        return list(self.schema.names)
 
     @cached_property
     def schema(self) -> pa.Schema:
         """Names and types; those of CSV are guessed from its beginning."""
         with self.border():
             if self.kind == "csv":
-                return self._csv_schema()
+                schema = self._csv("open_csv", {}, None).schema
+                late = [name for name, type_ in zip(self.names, schema.types, strict=True) if pa.types.is_null(type_)]
+                if late:  # empty at the beginning: the rest says whether to the end
+                    for name, type_ in zip(late, self._csv("read_csv", {}, late).schema.types, strict=True):
+                        place = self.names.index(name)
+                        schema = schema.set(place, pa.field(schema.field(place).name, type_))
+                return schema
             if self.kind == "parquet":
                 return self._parquet().schema_arrow
             if self.kind == "jsonl":
                 return self._json_lines(self.names).schema
             return self._feather().schema if self.kind == "feather" else self._records.schema
-
-    def _csv_schema(self) -> pa.Schema:
-        import pyarrow as pa
-
-        schema = self._csv("open_csv", {}, None).schema
-        late = [name for name, type_ in zip(self.names, schema.types, strict=True) if pa.types.is_null(type_)]
-        if late:  # empty at the beginning: the rest says whether to the end
-            for name, type_ in zip(late, self._csv("read_csv", {}, late).schema.types, strict=True):
-                place = self.names.index(name)
-                schema = schema.set(place, pa.field(schema.field(place).name, type_))
-        return schema
 
     @cached_property
     def rows(self) -> int | None:
@@ -175,14 +158,10 @@ class TableFile(Table):
     @property
     def build(self) -> Callable[[dict[str, Any]], Any]:
         """Makes an Arrow table."""
-        import pyarrow as pa
-
         return pa.table  # type: ignore[no-any-return]
 
     def arrow(self, columns: Sequence[str], text: Sequence[str]) -> pa.Table:
         """Columns in this order, those in `text` as text."""
-        import pyarrow as pa
-
         with self.border():
             if self.kind == "csv":
                 return self._csv("read_csv", dict.fromkeys(text, pa.string()), columns).rename_columns(list(columns))
@@ -224,8 +203,6 @@ class TableFile(Table):
                 yield from self.arrow(wanted, ()).to_batches(rows)
 
     def _many(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         if self.kind == "csv":  # all as text: with types guessed from the first block, a later one could not be read
             yield from self.batches(columns, self.piece_rows, dict.fromkeys(columns, pa.string()))
         elif self.kind == "jsonl":
@@ -274,12 +251,6 @@ class TableFile(Table):
                 head = head[: max(head.rfind(b"\n"), head.rfind(b"\r"))]
         return head.removeprefix(b"\xef\xbb\xbf")
 
-    def _check_rows(self) -> None:
-        """Raise the error of the first line that is no row, if there is one."""
-        for line, row in self._plain_rows():
-            if self.kind == "csv" and len(row) != len(self._raw_names):
-                raise self._wide(row, line)
-
     def _wide(self, row: list[str], line: int) -> ParseError:
         return ParseError(self.path, f"{len(row)} cells, and the header has {len(self._raw_names)}.", line)
 
@@ -309,7 +280,7 @@ class TableFile(Table):
         """What stands between the cells of CSV: the ending .tsv or .tab says it, else the first two lines."""
         if plain_suffix(self.path) in (".tsv", ".tab"):
             return "\t"
-        lines = [line for line in _newlines(self._head.decode()).split("\n", 50) if line.strip()][:2]
+        lines = [line for line in with_newlines(self._head.decode()).split("\n", 50) if line.strip()][:2]
         return max(_DELIMITERS, key=lambda mark: _fit(mark, lines))
 
     def _csv_rows(self, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
@@ -347,15 +318,12 @@ class TableFile(Table):
 
     def _csv(self, how: str, types: Mapping[str, pa.DataType], columns: Sequence[str] | None, rows: int = 0) -> Any:
         """`pyarrow.csv.open_csv` or `read_csv`; an empty cell of text is an empty text."""
-        import pyarrow as pa
-        from pyarrow import csv as arrow
-
         raw = {} if columns is None else dict(zip(self.names, self._raw_names, strict=True))
-        return getattr(arrow, how)(
+        return getattr(arrow_csv, how)(
             pa.OSFile(self._unpacked[0]),
-            read_options=arrow.ReadOptions(block_size=_PIECE if rows > self.batch_rows else _HEAD),
-            parse_options=arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-            convert_options=arrow.ConvertOptions(
+            read_options=arrow_csv.ReadOptions(block_size=_PIECE if rows > self.batch_rows else _HEAD),
+            parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(
                 include_columns=None if columns is None else [raw[name] for name in columns],
                 column_types={raw.get(name, name): type_ for name, type_ in types.items()},
                 strings_can_be_null=False,
@@ -364,8 +332,6 @@ class TableFile(Table):
 
     def _json_lines(self, columns: Sequence[str]) -> pa.Table:
         """All lines; where the types of a column do not go together, they are read one by one to say which."""
-        import pyarrow as pa
-
         try:
             return pa.concat_tables(self._json_pieces(columns), promote_options="permissive")
         except pa.ArrowException:
@@ -373,20 +339,18 @@ class TableFile(Table):
 
     def _json_pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Many lines at a time, with the types that the first lines give: other fields are then never built."""
-        import pyarrow as pa
-        from pyarrow import json as arrow
-
         types = [(self._raw(name), self._json_types.get(self._raw(name))) for name in columns]
         options = None
         if all(type_ is not None for _, type_ in types):
-            options = arrow.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="ignore")
+            options = arrow_json.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="ignore")
         line = 0
         with open_text(self.path, self._encoding) as stream:
             for piece in filter(bytes.strip, whole_lines(stream)):
                 found = None
                 try:
-                    blocks = arrow.ReadOptions(block_size=_BLOCK)
-                    found = arrow.read_json(pa.BufferReader(piece), blocks, options) if options is not None else None
+                    if options is not None:
+                        blocks = arrow_json.ReadOptions(block_size=_BLOCK)
+                        found = arrow_json.read_json(pa.BufferReader(piece), blocks, options)
                 except pa.ArrowException:
                     pass  # a damaged line or a column of mixed types: the slow road says which
                 if found is None:
@@ -403,8 +367,6 @@ class TableFile(Table):
     @cached_property
     def _json_types(self) -> dict[str, pa.DataType]:
         """The types of the columns whose values in the first lines go together: as they are written, texts as texts."""
-        import pyarrow as pa
-
         plain: dict[type, Callable[[], pa.DataType]] = {bool: pa.bool_, str: pa.string, int: pa.int64}
         plain[float] = pa.float64
         types = {}
@@ -423,7 +385,7 @@ class TableFile(Table):
     def _records(self) -> pa.Table:
         """The rows of a JSON list of objects, with all columns."""
         with open_text(self.path, self._encoding) as stream:
-            rows = parse_json(self.path, stream.read_all().decode("utf-8-sig"))
+            rows = _parsed(self.path, stream.read_all().decode("utf-8-sig"))
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
             raise ParseError(
                 self.path, "a JSON file must hold a list of objects, one a row; use .jsonl for one object a line."
@@ -433,8 +395,6 @@ class TableFile(Table):
 
     def _of_rows(self, rows: list[dict[str, Any]], columns: Sequence[str]) -> pa.Table:
         # By column, not Table.from_pylist: one that mixes types can then be named.
-        import pyarrow as pa
-
         check_expansion(self.path, self.path.stat().st_size, 8 * len(rows) * len(columns))
         by_name = {raw.strip(): raw for raw in self._raw_names}
         arrays = []
@@ -447,29 +407,21 @@ class TableFile(Table):
         return pa.table(arrays, names=[by_name[name] for name in columns])
 
     def _binary(self) -> Any:
-        import pyarrow as pa
-
         with open_bytes(self.path) as stream:
             return pa.BufferReader(stream.read_all()) if stream.encoding else pa.memory_map(str(self.path))
 
     def _parquet(self, coded: Sequence[str] = ()) -> Any:
-        from pyarrow import parquet
-
-        file = parquet.ParquetFile(self._binary(), read_dictionary=list(coded))
+        file = pq.ParquetFile(self._binary(), read_dictionary=list(coded))
         facts = file.metadata
         check_expansion(self.path, self.path.stat().st_size, 4 * facts.num_rows * facts.num_columns)
         return file
 
     def _feather(self) -> Any:
-        from pyarrow import ipc
-
-        return ipc.open_file(self._binary())
+        return pa.ipc.open_file(self._binary())
 
 
 def _array(values: list[Any]) -> pa.Array:
     """Values of JSON as a column; texts beside numbers make all of them texts, as in CSV."""
-    import pyarrow as pa
-
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError):

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Concatenate, ParamSpec, TypeVar
 
+from luce.data.late import pa
 from luce.errors import DataError, LuceError, ParseError, SettingError
 from luce.storage import atomic_write
 
@@ -203,8 +204,6 @@ class ByteStream:
         if self.encoding == "gzip":
             self._stream = gzip.GzipFile(fileobj=self._stream)
         elif self.encoding:
-            import pyarrow as pa
-
             packed = pa.PythonFile(self._stream, mode="r")
             self._stream = pa.CompressedInputStream(packed, "bz2" if self.encoding == "bzip2" else "zstd")
 
@@ -354,6 +353,11 @@ def read_text(path: str | Path) -> str:
         text = stream.read_all().decode("utf-8-sig")
     if not text.strip():
         raise ParseError(path, "the file is empty; at least one line was expected.")
+    return with_newlines(text)
+
+
+def with_newlines(text: str) -> str:
+    """The same text, of which every line ends with a newline alone."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

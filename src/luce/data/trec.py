@@ -9,6 +9,7 @@ import csv
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ from luce.data.text_files import (
     write_text,
 )
 from luce.errors import DataError, LuceWarning, ParseError
+from luce.numerics.segments import query_index
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
 
@@ -125,10 +127,13 @@ def triples(rows: Rows, names: Sequence[str], twice: str = "occurs twice") -> tu
     return queries, documents, rows[names[2]].called(f"the {names[2]}").number()
 
 
+_RUN = ("qid", "Q0", "docno", "rank", "score", "tag")
+
+
 @reader
 def read_run(path: str | Path) -> TrecRun:
     """Read a TREC run file, plain or packed."""
-    rows = WordFile(path, ("qid", "Q0", "docno", "rank", "score", "tag")).read()
+    rows = WordFile(path, _RUN).read()
     qid, docno, values = triples(rows, ("qid", "docno", "score"))
     return TrecRun(np.array(qid), np.array(docno), values, rows["tag"].text()[-1])
 
@@ -341,25 +346,14 @@ def read_base(path: str | Path, data: Groups) -> FloatArray:
     score a line in the row order of the file that `data` came from. Documents that the data do not have are passed
     over; one that the file does not score is an error.
     """
-    if table_kind(path) != "csv":
-        return _aligned(path, data, _scored_rows(path))
-    first = next(numbered_lines(path))[1].strip()
-    if len(first.split()) == 6:
-        run = read_run(path)
-        keys, values = zip(run.qid.tolist(), run.docno.tolist(), strict=True), run.scores.tolist()
-        return _aligned(path, data, dict(zip(keys, values, strict=True)))
-    if number(first) != number(first):  # no score: names of columns
-        return _aligned(path, data, _scored_rows(path))
-    return read_scores(path, data)
-
-
-def _scored_rows(path: str | Path) -> dict[tuple[str, str], float]:
-    names = ("qid", "docid", "score")
-    queries, documents, scores = triples(Table.open(path).choose([names]), names)
-    return dict(zip(zip(queries, documents, strict=True), scores.tolist(), strict=True))
-
-
-def _aligned(path: str | Path, data: Groups, scores: Mapping[tuple[str, str], float]) -> FloatArray:
+    first = next(numbered_lines(path))[1].strip() if table_kind(path) == "csv" else ""
+    if number(first) == number(first):
+        return read_scores(path, data)
+    is_run = len(first.split()) == 6
+    file = WordFile(path, _RUN) if is_run else Table.open(path)
+    names = ("qid", "docno" if is_run else "docid", "score")
+    queries, documents, values = triples(file.choose([names]), names)
+    scores = dict(zip(zip(queries, documents, strict=True), values.tolist(), strict=True))
     keys = _keys(data)
     for query, document in keys:
         if (query, document) not in scores:
@@ -406,29 +400,17 @@ def write_predictions(
     scores = np.asarray(scores, dtype=np.float64)
     if scores.shape != (data.n_rows,):
         raise DataError(f"The data have {data.n_rows} documents, and the scores have shape {scores.shape}.")
-    if isinstance(target, str | Path):
-        with write_text(target) as stream:
-            _write(stream, data, scores, name, tag, extra or {})
-    else:
-        _write(target, data, scores, name, tag, extra or {})
-
-
-def _write(
-    stream: IO[str], data: Groups, scores: FloatArray, name: str, tag: str, extra: Mapping[str, FloatArray]
-) -> None:
-    if name == "csv":
-        rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(("qid", "docid", "score", "rank", *extra))
-        rows.writerows(_table(data, scores, extra))
-    elif name == "trec":
-        stream.writelines(run_lines(TrecRun.from_scores(data, scores, tag)))
-    else:
-        stream.writelines(f"{score!r}\n" for score in data.to_input_order(scores).tolist())
-
-
-def _table(data: Groups, scores: FloatArray, extra: Mapping[str, FloatArray]) -> Iterable[tuple[object, ...]]:
-    columns = (data.qid, document_names(data), scores, ranks(scores, data.offsets), *extra.values())
-    return zip(*(data.to_input_order(column).tolist() for column in columns), strict=True)
+    with write_text(target) if isinstance(target, str | Path) else nullcontext(target) as stream:
+        if name == "csv":
+            columns = {"qid": data.qid, "docid": document_names(data), "score": scores}
+            columns |= {"rank": ranks(scores, data.offsets), **(extra or {})}
+            rows = csv.writer(stream, lineterminator="\n")
+            rows.writerow(columns)
+            rows.writerows(zip(*(data.to_input_order(each).tolist() for each in columns.values()), strict=True))
+        elif name == "trec":
+            stream.writelines(run_lines(TrecRun.from_scores(data, scores, tag)))
+        else:
+            stream.writelines(f"{score!r}\n" for score in data.to_input_order(scores).tolist())
 
 
 def ranks(scores: FloatArray, offsets: IntArray) -> IntArray:
@@ -437,8 +419,7 @@ def ranks(scores: FloatArray, offsets: IntArray) -> IntArray:
     >>> ranks(np.array([0.1, 0.9, 0.5]), np.array([0, 2, 3])).tolist()
     [2, 1, 1]
     """
-    sizes = np.diff(offsets)
-    order = np.lexsort((-scores, np.repeat(np.arange(len(sizes)), sizes)))
+    query = query_index(offsets)
     position = np.empty(len(scores), dtype=np.int64)
-    position[order] = np.arange(len(scores)) - np.repeat(offsets[:-1], sizes) + 1
+    position[np.lexsort((-scores, query))] = np.arange(len(scores)) - offsets[query] + 1
     return position

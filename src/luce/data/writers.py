@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.groups import Groups
+from luce.data.late import pa, pq
 from luce.data.text_files import write_text
 from luce.errors import DataError, OutputError, SettingError
 from luce.numerics.segments import query_index
@@ -79,19 +80,13 @@ def _lines(data: Groups, ids: list[str], query: NDArray[np.int64], first: int, l
     marks = [f"{i + 1}:" for i in range(data.n_features)]
     for row in range(last - first):
         features = " ".join([mark + value for mark, value in zip(marks, numbers[row].tolist(), strict=True)])
-        comment = "" if data.document_ids is None else _comment(str(data.document_ids[first + row]))
+        document = "" if data.document_ids is None else str(data.document_ids[first + row]).translate(_NEWLINES)
+        comment = f" # {document}" if document else ""
         yield f"{labels[row]} qid:{ids[query[first + row]]} {features}{comment}\n"
-
-
-def _comment(document: str) -> str:
-    return " # " + document.translate(_NEWLINES) if document else ""
 
 
 def write_parquet(data: Groups, path: str | Path) -> None:
     """Write Parquet: a column a feature, `qid`, `label`, and `document_id`, `query_weight`, `subtopics` if present."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
     reserved = {"qid", "label", "document_id", "query_weight", "subtopics"}
     taken = reserved & set(data.feature_names)
     if taken:
@@ -99,7 +94,7 @@ def write_parquet(data: Groups, path: str | Path) -> None:
     query = query_index(data.offsets)
     schema = _frame(data, query, 0, 1).schema
     try:
-        with atomic_write(path) as stream, parquet.ParquetWriter(stream, schema) as writer:
+        with atomic_write(path) as stream, pq.ParquetWriter(stream, schema) as writer:
             for first in range(0, data.n_rows, 16 * _BLOCK_ROWS):
                 writer.write_table(_frame(data, query, first, min(first + 16 * _BLOCK_ROWS, data.n_rows)))
     except pa.ArrowInvalid as error:
@@ -107,8 +102,6 @@ def write_parquet(data: Groups, path: str | Path) -> None:
 
 
 def _frame(data: Groups, query: NDArray[np.int64], first: int, last: int) -> Any:
-    import pyarrow as pa
-
     rows = slice(first, last)
     columns: dict[str, Any] = {"qid": pa.array(data.query_ids[query[rows]].tolist()), "label": pa.array(data.y[rows])}
     if data.document_ids is not None:
@@ -126,8 +119,6 @@ def _frame(data: Groups, query: NDArray[np.int64], first: int, last: int) -> Any
 
 def _column(data: Groups, rows: slice, i: int) -> Any:
     """A feature as the table had it: categories by their names, dates as dates."""
-    import pyarrow as pa
-
     values = np.ascontiguousarray(data.X[rows, i])
     column = None if data.schema is None else data.schema.features[i]
     if column is None or column.type not in ("category", "date", "boolean"):

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from luce.data.late import pa, pq
 from luce.data.table import Rows, Table
 from luce.data.text_files import as_parse_error, reader, write_csv
 from luce.errors import LuceWarning, ParseError
@@ -94,11 +95,8 @@ def write_rows(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
     """Columns as CSV or, by the file's ending, Parquet."""
     path = check_output(path)
     if path.suffix == ".parquet":
-        import pyarrow as pa
-        from pyarrow import parquet
-
         with atomic_write(path) as stream:
-            parquet.write_table(pa.table({name: pa.array(list(values)) for name, values in columns.items()}), stream)
+            pq.write_table(pa.table({name: pa.array(list(values)) for name, values in columns.items()}), stream)
         return
     write_csv(path, columns, zip(*([_cell(v) for v in values] for values in columns.values()), strict=True))
 

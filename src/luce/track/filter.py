@@ -81,7 +81,12 @@ class Rival:
     def moved(self, weight: FloatArray, dynamics: Dynamics, span: float) -> FloatArray:
         """Probabilities after a span of time: the target's motion, axis by axis, or a jump anywhere."""
         table = weight.reshape([len(axis) for axis in self.axes])
-        for a, variance in enumerate(_variances(dynamics, span, len(self.axes))):
+        # The mean square displacement of each axis, velocities drawn as at the start.
+        d = len(self.axes)
+        A, b, Q = dynamics.moments(span, d)
+        shift = dynamics.initial_velocity(256, d, np.random.default_rng(0)) @ A[:d].T + b[:d]
+        variances = np.diag(Q)[:d] + np.mean(np.broadcast_to(shift**2, (256, d)), axis=0)
+        for a, variance in enumerate(variances):
             axis = self.axes[a]
             kernel = np.exp(-0.5 * (axis[:, None] - axis) ** 2 / (variance + 0.25 * (axis[1] - axis[0]) ** 2))
             kernel /= kernel.sum(axis=1, keepdims=True)
@@ -116,15 +121,6 @@ def _blurred(sigma: OfRange, blur: float) -> OfRange:
     return wider
 
 
-def _variances(dynamics: Dynamics, span: float, dimensions: int) -> FloatArray:
-    """Mean square displacement of each axis, velocities drawn as at the start."""
-    A, b, Q = dynamics.moments(span, dimensions)
-    velocity = dynamics.initial_velocity(256, dimensions, np.random.default_rng(0))
-    shift = velocity @ A[:dimensions].T + b[:dimensions]
-    result: FloatArray = np.diag(Q)[:dimensions] + np.mean(np.broadcast_to(shift**2, (256, dimensions)), axis=0)
-    return result
-
-
 _SEARCH_STEPS = 5
 _MOST_WIDENING = 4
 _COMMON = 0.4
@@ -132,16 +128,7 @@ _COMMON = 0.4
 
 
 class TrackingProblem(Spec):
-    """Everything that does not change while a target is followed.
-
-    Parameters
-    ----------
-    engine, fix_labels
-        Likelihood engine; whether labels by hand bind (always with `labelled`) or are only compared.
-    particles, threshold, widen
-        Number of particles; resample below this share of effective ones; factor on the noise of the first step after
-        too many signals were clutter; it grows as long as that lasts.
-    """
+    """Everything that does not change while a target is followed; what each setting means is said in `follow`."""
 
     signals: Signals
     sources: Sources
@@ -174,11 +161,11 @@ class TrackingProblem(Spec):
         """Whether labels by hand bind."""
         return self.fix_labels or engine_for(self.engine, 0).needs_labels
 
-    def step_at(self, k: int, reception: Reception | None = None) -> StepModel:
-        """The model of step k, by another reception where one is given."""
-        engine = engine_for(self.engine, int(self.signals.counts[k]))
-        heard, time = reception or self.reception, float(self.signals.times[k])
-        return StepModel.of(self.signals, k, self.sources, heard, engine, time=time, fixed=self.fixed)
+    def step_at(self, k: int, reception: Reception | None = None, signals: Signals | None = None) -> StepModel:
+        """The model of step k, by another reception or of other signals where some are given."""
+        heard, how = signals or self.signals, reception or self.reception
+        engine, time = engine_for(self.engine, int(heard.counts[k])), float(heard.times[k])
+        return StepModel.of(heard, k, self.sources, how, engine, time=time, fixed=self.fixed)
 
     def span(self, k: int) -> float:
         """Time between step k and what was before it."""
@@ -263,7 +250,7 @@ class Filter:
         state.step = k + 1
 
     def _propagated(self, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        problem, rng = self.problem, self.rng
+        problem, state, rng = self.problem, self.state, self.rng
         n, d, geometry = problem.particles, problem.dimensions, problem.sources.geometry
         if k == 0:
             x = np.repeat(problem.start[None, :], n, axis=0)
@@ -271,19 +258,14 @@ class Filter:
                 x = geometry.move(x, problem.start_sd * rng.standard_normal((n, d)))
             v, log_weight = problem.dynamics.initial_velocity(n, d, rng), np.full(n, -np.log(n))
         else:
-            x, v, log_weight = self._resampled(k - 1)
-        move = problem.move(k, self.state.widening(problem, k))
+            x, v, log_weight = state.x[k - 1], state.v[k - 1], state.log_weight[k - 1]
+            if state.effective[k - 1] < problem.threshold * n:  # systematic resampling
+                state.resampled[k - 1] = 1
+                chosen = draw_evenly(log_weight, n, rng)
+                x, v, log_weight = x[chosen], v[chosen], np.full(n, -np.log(n))
+        move = problem.move(k, state.widening(problem, k))
         z = move.mean(geometry, x, v) + rng.standard_normal((n, len(move.b))) @ move.L.T
         return geometry.move(x, z[:, :d]), np.ascontiguousarray(z[:, d:]), log_weight
-
-    def _resampled(self, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Systematic resampling when the effective size is below the threshold."""
-        state, n = self.state, self.problem.particles
-        if state.effective[k] >= self.problem.threshold * n:
-            return state.x[k], state.v[k], state.log_weight[k]
-        state.resampled[k] = 1
-        chosen = draw_evenly(state.log_weight[k], n, self.rng)
-        return state.x[k][chosen], state.v[k][chosen], np.full(n, -np.log(n))
 
     def _weighted(self, k: int, x: FloatArray, log_weight: FloatArray) -> FloatArray:
         """Weights after the signals of step k, normalised; unchanged where the receiver was off."""

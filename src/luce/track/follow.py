@@ -19,14 +19,13 @@ from luce.registry import unknown_name
 from luce.result import Result, Sheet, sheet_of
 from luce.track.checkpoint import checkpoint_file, load_checkpoint, save_checkpoint
 from luce.track.filter import Filter, State, TrackingProblem, draw_evenly, is_lost, step_back
-from luce.track.geometry import Geometry
-from luce.track.motion import Dynamics, RandomWalk, Transition
+from luce.track.motion import Dynamics, RandomWalk
 from luce.track.reception import Reception
 from luce.track.result import Track
 from luce.track.signals import Receiver, Signals, Sources
 from luce.track.sound_speed import SpeedGrid
 from luce.track.trust import Mode, check_trust, find_modes, moments_of
-from luce.types import FloatArray, IntArray, Progress
+from luce.types import FloatArray, Progress
 
 
 def make_problem(
@@ -45,7 +44,12 @@ def make_problem(
         if name not in (known := heard | own - {"signals", "sources", "settings", "reception"}):
             raise unknown_name("setting", name, known)
     reception = Reception.of({name: settings.pop(name) for name in [*settings] if name in heard})
-    signals, sources = _as_signals(signals), Sources.of(sources)
+    if not isinstance(signals, Signals):
+        if isinstance(signals, str) or not all(np.ndim(step) == 1 for step in signals):
+            said = "signals must be luce.track.Signals (from_lists, read_signals) or one list of arrivals a step."
+            raise DataError(said)
+        signals = Signals.from_lists(np.arange(1.0, len(signals) + 1), signals)
+    sources = Sources.of(sources)
     if receiver is not None:
         signals = signals.corrected(receiver)
     if isinstance(reception.speed, SpeedGrid):
@@ -70,15 +74,6 @@ def make_problem(
             raise DataError(f"The end, {settings['end_time']:g}, is earlier than the last signals, {last:g}.")
     place = sources.geometry.check(start, "The start")[0]
     return TrackingProblem(signals, sources, reception, motion, place, **settings)
-
-
-def _as_signals(signals: Signals | Sequence[ArrayLike]) -> Signals:
-    """Signals as they are, or lists of arrivals at times 1, 2, ..."""
-    if isinstance(signals, Signals):
-        return signals
-    if isinstance(signals, str) or not all(np.ndim(step) == 1 for step in signals):
-        raise DataError("signals must be luce.track.Signals (from_lists, read_signals) or one list of arrivals a step.")
-    return Signals.from_lists(np.arange(1.0, len(signals) + 1), signals)
 
 
 def follow(
@@ -200,8 +195,8 @@ def _smooth(
     problem: TrackingProblem, state: State, n: int, rng: np.random.Generator, progress: Progress | None
 ) -> tuple[FloatArray, list[FloatArray], FloatArray]:
     """Backward draws, the labels they imply, and mean squares of their whitened steps."""
-    total, geometry = len(problem.signals), problem.sources.geometry
-    drawn, squares = np.empty((total, n, problem.dimensions)), np.empty(max(total - 1, 0))
+    total, geometry, d = len(problem.signals), problem.sources.geometry, problem.dimensions
+    drawn, squares = np.empty((total, n, d)), np.empty(max(total - 1, 0))
     labels: list[FloatArray] = [np.zeros((0, 0))] * total
     chosen = draw_evenly(state.log_weight[-1], n, rng)
     for k in range(total - 1, -1, -1):
@@ -209,27 +204,19 @@ def _smooth(
             after = np.hstack([state.x[k + 1][chosen], state.v[k + 1][chosen]])
             move = problem.move(k + 1, state.widening(problem, k + 1))
             chosen = step_back(geometry, move, state.x[k], state.v[k], state.log_weight[k], after, rng)
-            squares[k] = _mean_square(geometry, problem.move(k + 1, 1.0), state.x[k][chosen], state.v[k][chosen], after)
-        drawn[k] = state.x[k][chosen]
-        labels[k] = _smoothed_labels(problem, state, k, chosen)
+            # Steps whitened by the model's noise: their squares are 1 on average if the model holds.
+            move, x = problem.move(k + 1, 1.0), state.x[k][chosen]
+            gap = np.hstack([geometry.displacement(x, after[:, :d]), after[:, d:]])
+            gap -= move.mean(geometry, x, state.v[k][chosen])
+            squares[k] = np.mean(np.linalg.solve(move.L, gap.T) ** 2)
+        drawn[k], labels[k] = state.x[k][chosen], state.labels[k]
+        if problem.signals.was_listening(k) and not state.skipped[k]:
+            rows, counts = np.unique(chosen, return_counts=True)
+            step = problem.step_at(k)
+            labels[k] = step.labels(step.all_ranges(state.x[k][rows]), counts / counts.sum())
         if progress is not None:
             progress(2 * total - k, 2 * total, {})
     return drawn, labels, squares
-
-
-def _mean_square(geometry: Geometry, move: Transition, x: FloatArray, v: FloatArray, after: FloatArray) -> float:
-    """Of steps from (x, v) to `after`, whitened by the model's noise: 1 on average if the model holds."""
-    d = x.shape[1]
-    gap = np.hstack([geometry.displacement(x, after[:, :d]), after[:, d:]]) - move.mean(geometry, x, v)
-    return float(np.mean(np.linalg.solve(move.L, gap.T) ** 2))
-
-
-def _smoothed_labels(problem: TrackingProblem, state: State, k: int, chosen: IntArray) -> FloatArray:
-    if not problem.signals.was_listening(k) or state.skipped[k]:
-        return state.labels[k]
-    rows, counts = np.unique(chosen, return_counts=True)
-    step = problem.step_at(k)
-    return step.labels(step.all_ranges(state.x[k][rows]), counts / counts.sum())
 
 
 def _remarks(

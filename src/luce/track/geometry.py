@@ -156,8 +156,7 @@ class WGS84(Geometry):
 
 
 def _wrap(values: FloatArray, period: float = 360.0) -> FloatArray:
-    result: FloatArray = values - period * np.floor((values + period / 2) / period)
-    return result
+    return np.asarray(values - period * np.floor((values + period / 2) / period))
 
 
 @kernel

@@ -28,15 +28,12 @@ class Dynamics(Protocol):
 
     def n_velocity(self, dimensions: int) -> int:
         """How many velocity components the state has."""
-        ...
 
     def initial_velocity(self, n: int, dimensions: int, rng: np.random.Generator) -> FloatArray:
         """Velocities at the start, (n, n_velocity)."""
-        ...
 
     def moments(self, span: float, dimensions: int) -> Moments:
         """What a span of time does."""
-        ...
 
 
 @dataclass(frozen=True)

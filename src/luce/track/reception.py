@@ -54,12 +54,9 @@ def _window(what: str, value: tuple[float, float]) -> tuple[float, float]:
     return a, b
 
 
-def _keep(_: str, value: str) -> str:
-    return known_name("rule for keeping signals", value, KEEP_RULES)
-
-
-def _early(_: str, value: str) -> str:
-    return known_name("rule for early arrivals", value, ["kept", "lost"])
+def _rule(name: str, value: str) -> str:
+    what, known = ("keeping signals", KEEP_RULES) if name == "keep" else ("early arrivals", ("kept", "lost"))
+    return known_name(f"rule for {what}", value, known)
 
 
 class Reception(Spec):
@@ -98,8 +95,8 @@ class Reception(Spec):
     clutter_rate: float = option(default=0.0, least=0)
     window: tuple[float, float] | None = option(default=None, convert=_window)
     r: int | None = option(default=None, least=1)
-    keep: str = option(default="earliest", convert=_keep)
-    early: str = option(default="kept", convert=_early)
+    keep: str = option(default="earliest", convert=_rule)
+    early: str = option(default="kept", convert=_rule)
     emission_sd: float = option(default=0.0, least=0)
 
     def _check(self) -> None:

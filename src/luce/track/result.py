@@ -131,24 +131,14 @@ class Track(Result):
         table |= {f"sd_{axis}": np.sqrt(self.covariances[:, a, a]) for a, axis in enumerate(axes)}
         if len(axes) == 2:
             table["covariance"] = self.covariances[:, 0, 1]
-        heard = [float(len(s) - s[:, -1].sum()) for s in self.label_posteriors]
-        return (
-            table
-            | {
-                "signals": self.signals.counts,
-                "genuine": np.array(heard),
-                "effective_sample_size": self.effective_sample_size,
-                "lost": self.lost,
-            }
-            | self._mode_columns()
-        )
-
-    def _mode_columns(self) -> dict[str, Any]:
-        """How many modes, the share of the first, and where the first two are; empty where there is one."""
-        table: dict[str, Any] = {"modes": np.array([len(modes) for modes in self.modes], dtype=np.int64)}
+        table["signals"] = self.signals.counts
+        table["genuine"] = np.array([float(len(s) - s[:, -1].sum()) for s in self.label_posteriors])
+        table |= {"effective_sample_size": self.effective_sample_size, "lost": self.lost}
+        # How many modes, the share of the first, and where the first two are; empty where there is one.
+        table["modes"] = np.array([len(modes) for modes in self.modes], dtype=np.int64)
         table["mode_weight"] = np.array([modes[0].weight for modes in self.modes])
         for i, name in enumerate(("first", "second")):
-            for a, axis in enumerate(self.geometry.axes):
+            for a, axis in enumerate(axes):
                 values = [modes[i].position[a] if len(modes) > 1 else np.nan for modes in self.modes]
                 table[f"{name}_{axis}"] = np.array(values)
         return table

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.checks import generator
-from luce.errors import SettingError
+from luce.checks import generator, whole
 from luce.track.geometry import WGS84
 from luce.track.likelihood import EXACT, StepModel
 from luce.track.reception import Reception
@@ -77,17 +76,11 @@ def draw_signals(
     return Signals.from_lists(at, arrivals, labels=labels, dated=dated)
 
 
-def _straight(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
-    """From one corner region to the other."""
-    return np.linspace([0.15, 0.2], [0.85, 0.75], steps + 1)
-
-
 def _spiral(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
     """Two turns outwards from the middle, at constant speed."""
     angle = 4 * np.pi * np.sqrt(np.linspace(0.01, 1, steps + 1))
     radius = 0.38 * angle / (4 * np.pi)
-    result: FloatArray = 0.5 + radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
-    return result
+    return np.asarray(0.5 + radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]))
 
 
 def _walk(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
@@ -97,17 +90,16 @@ def _walk(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
     return np.where(folded > 1, 2 - folded, folded)
 
 
-def _ocean(steps: int, step_sd: float, rng: np.random.Generator) -> FloatArray:
-    """Eastwards at the pace of 26 degrees a year."""
-    return drift_path([-57.0, -105.0], [-59.0, -105.0 + 26.0 * min(steps / 365, 1)], steps, step_sd, rng)
-
-
-_PATHS = {"straight": _straight, "spiral": _spiral, "walk": _walk, "ocean": _ocean}
-
-
-def path_names() -> list[str]:
-    """Names of the simulated paths."""
-    return sorted(_PATHS)
+_PATHS: dict[str, Callable[[int, float, np.random.Generator], FloatArray]] = {
+    # From one corner region to the other.
+    "straight": lambda steps, step_sd, rng: np.linspace([0.15, 0.2], [0.85, 0.75], steps + 1),
+    "spiral": _spiral,
+    "walk": _walk,
+    # Eastwards at the pace of 26 degrees a year.
+    "ocean": lambda steps, step_sd, rng: drift_path(
+        [-57.0, -105.0], [-59.0, -105.0 + 26.0 * min(steps / 365, 1)], steps, step_sd, rng
+    ),
+}
 
 
 def simulate(
@@ -132,10 +124,9 @@ def simulate(
     >>> world.truth.shape, int(world.signals.counts.max())
     ((5, 2), 4)
     """
-    name = known_name("path", path, path_names())
+    name = known_name("path", path, sorted(_PATHS))
     for what, value in (("steps", steps), ("sources", sources), ("r", r)):
-        if value < 1:
-            raise SettingError(f"{what} is {value}; it must be at least 1.")
+        whole(what, value, 1)
     rng, ocean = generator(random_state), name == "ocean"
     usual: tuple[Any, ...] = (5.0, earshot(), 8000.0) if ocean else (0.02, 0.7, 0.02)
     given = (sigma, detection, step_sd)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.data.table import Rows, Table
+from luce.data.table import Table
 from luce.data.text_files import as_parse_error, reader
 from luce.errors import DataError, ParseError, SettingError
 from luce.numerics.compiled import kernel, part
@@ -102,16 +102,16 @@ class SpeedGrid:
 
     def outside(self, positions: FloatArray) -> int:
         """How many positions lie outside of the grid, where the nearest edge counts."""
-        second = self._turned(positions[:, 1])
+        second = positions[:, 1]
+        if self.earth:
+            second = second - 360 * np.floor((second - self._middle + 180) / 360)
         inside = (positions[:, 0] >= self.first[0]) & (positions[:, 0] <= self.first[-1])
         inside &= (second >= self.second[0]) & (second <= self.second[-1])
         return int(np.sum(~inside))
 
-    def _turned(self, second: FloatArray) -> FloatArray:
-        if not self.earth:
-            return second
-        middle = 0.5 * (self.second[0] + self.second[-1])
-        return np.asarray(second - 360 * np.floor((second - middle + 180) / 360))
+    @property
+    def _middle(self) -> float:
+        return float(0.5 * (self.second[0] + self.second[-1]))
 
     def at(self, time: float | None) -> FloatArray:
         """Slowness at the places of the grid on a day since 1970-01-01."""
@@ -129,8 +129,7 @@ class SpeedGrid:
     def slowness(self, positions: FloatArray, points: FloatArray, time: float | None) -> FloatArray:
         """Mean slowness between every position and every point."""
         result = np.empty((len(positions), len(points)))
-        middle = 0.5 * (self.second[0] + self.second[-1])
-        grid = _Grid(self.first, self.second, np.ascontiguousarray(self.at(time)), self.earth, middle)
+        grid = _Grid(self.first, self.second, np.ascontiguousarray(self.at(time)), self.earth, self._middle)
         _mean_slowness(grid, positions, points, result)
         return result
 
@@ -220,8 +219,11 @@ def read_speed(path: str | Path) -> SpeedGrid:
     table = Table.open(path).choose([("lat", "lon", "speed"), ("x", "y", "speed")], ("month", "day"))
     earth = "lat" in table
     places = [table[name].number() for name in (("lat", "lon") if earth else ("x", "y"))]
-    season = _season_column(path, table)
-    columns = places if season is None else [season, *places]
+    if "month" in table and "day" in table:
+        raise ParseError(path, "give month or day, not both.")
+    parts = {"month": 12.0, "day": 366.0}  # shares of the year, from the middle of the month or the day
+    season = [(table[n].number("a number", least=1, most=p) - 0.5) / p for n, p in parts.items() if n in table]
+    columns = [*season, *places]
     axes, codes = zip(*(np.unique(column, return_inverse=True) for column in columns), strict=True)
     shape = tuple(len(axis) for axis in axes)
     speed, size = table["speed"].number(), math.prod(shape)
@@ -232,21 +234,5 @@ def read_speed(path: str | Path) -> SpeedGrid:
         raise ParseError(path, f"the grid is not whole: {size - known} of {size} places (and seasons) have no speed.")
     values = np.empty(shape)
     values[codes] = speed
-    given: dict[str, Any] = {} if season is None else {"seasons": axes[0]}
     with as_parse_error(path):
-        return SpeedGrid(axes[-2], axes[-1], values, earth=earth, **given)
-
-
-def _season_column(path: str | Path, table: Rows) -> FloatArray | None:
-    """Shares of the year, from the month's middle or the day's."""
-    if "month" in table and "day" in table:
-        raise ParseError(path, "give month or day, not both.")
-    for name, parts in (("month", 12.0), ("day", 366.0)):
-        if name in table:
-            values = table[name].number()
-            wrong = ~((values >= 1) & (values <= parts))
-            if np.any(wrong):
-                row = int(np.argmax(wrong))
-                raise table.error(row, f"{name} is {values[row]:g}; it lies between 1 and {parts:g}.")
-            return np.asarray((values - 0.5) / parts)
-    return None
+        return SpeedGrid(axes[-2], axes[-1], values, earth=earth, seasons=axes[0] if season else None)

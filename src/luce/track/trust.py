@@ -245,16 +245,15 @@ def _evidence_and_draws(problem: TrackingProblem, state: State, k: int) -> list[
     share = np.exp(before - before.max())
     chosen = rng.choice(n, _PREDICTED + _DRAWS, p=share / share.sum())
     x, time = np.ascontiguousarray(state.x[k][chosen[:_PREDICTED]]), float(problem.signals.times[k])
-    result = [_log_evidence(problem, problem.signals, k, time, x)]
+    result = [_log_evidence(problem.step_at(k), x)]
     for place in state.x[k][chosen[_PREDICTED:]]:
         arrivals, _ = draw_arrivals(place, problem.sources, problem.reception, rng, time)
-        result.append(_log_evidence(problem, Signals.from_lists([0.0], [arrivals]), 0, time, x))
+        drawn = Signals.from_lists([time], [arrivals])
+        result.append(_log_evidence(problem.step_at(0, signals=drawn), x))
     return result
 
 
-def _log_evidence(problem: TrackingProblem, signals: Signals, k: int, time: float, x: FloatArray) -> float:
-    engine = engine_for(problem.engine, int(signals.counts[k]))
-    step = StepModel.of(signals, k, problem.sources, problem.reception, engine, time=time, fixed=False)
+def _log_evidence(step: StepModel, x: FloatArray) -> float:
     value = float(np.logaddexp.reduce(step.likelihood(x)[0])) - math.log(len(x))
     # A density of zero at every particle: as improbable as a double can tell.
     return -745.0 if value == -math.inf else value

@@ -6,19 +6,17 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.column import as_days, as_floats, as_text, is_number, is_text, plain
+from luce.data.late import pa, pc
 from luce.data.schema import FEATURE, LEFT_OUT, Column, Schema, named_as_id
 from luce.data.text_files import FOREIGN, reason
 from luce.errors import DataError
 from luce.types import FloatArray
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MOST_CATEGORIES = 1000
 """A text with more values than this is a category only where it is named as one."""
@@ -37,17 +35,15 @@ LIKE_LABEL = "called as labels are; if it is one, name it by label=, --label, or
 
 def type_name(type_: pa.DataType) -> str:
     """The type of a column as a schema has it."""
-    from pyarrow import types
-
-    if types.is_dictionary(type_):
+    if pa.types.is_dictionary(type_):
         return "text" if type_name(type_.value_type) != "other" else "other"
     tests = {
-        "boolean": types.is_boolean(type_),
+        "boolean": pa.types.is_boolean(type_),
         "number": is_number(type_),
         "text": is_text(type_),
-        "date": types.is_date(type_) or types.is_timestamp(type_),
-        "duration": types.is_duration(type_) or types.is_time(type_),
-        "empty": types.is_null(type_),
+        "date": pa.types.is_date(type_) or pa.types.is_timestamp(type_),
+        "duration": pa.types.is_duration(type_) or pa.types.is_time(type_),
+        "empty": pa.types.is_null(type_),
     }
     return next((name for name, holds in tests.items() if holds), "other")
 
@@ -63,9 +59,6 @@ def frame_index(schema: pa.Schema) -> list[str]:
 
 def numbers(array: pa.Array, type_: str) -> NDArray[Any]:
     """Numbers, truth values, dates and durations as floats; null is NaN."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if type_ == "date" and pa.types.is_string(array.type):
         array = pc.cast(array, pa.timestamp("us"))
     if type_ in ("date", "duration"):
@@ -188,8 +181,7 @@ class _Learner:
             self.named += int(np.count_nonzero(~np.isnan(codes[places])))
         elif len(self._codes) > 100 * MOST_CATEGORIES and not self._asked:
             self._full = True
-        found: NDArray[np.float32] = codes[places]
-        return found
+        return np.asarray(codes[places])
 
     def _code(self, values: pa.Array) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """The code of each value and at the end that of a gap; and which values are not among the known ones."""
@@ -261,7 +253,8 @@ class _Learner:
         codes = np.full(len(names) + 1, np.nan, dtype=np.float32)  # the last one is that of a gap
         codes[[self._codes[name] for name in names]] = np.arange(len(names))
         note = "one value in all rows" if len(names) == 1 else self._disguised(names)
-        if not note and not self._asked and 2 * len(names) > rows >= FEW_ROWS and sum(map(_several, names)) > rows / 2:
+        several = sum(len(name.split(maxsplit=3)) > 2 for name in names)
+        if not note and not self._asked and 2 * len(names) > rows >= FEW_ROWS and several > rows / 2:
             note = "mostly different texts of several words; text=, --text compares such with that of the query"
         return replace(self.column, type="category", categories=tuple(names), why=note or self._called), codes
 
@@ -296,11 +289,6 @@ class _Learner:
         return LIKE_LABEL if self._automatic and _LABEL.fullmatch(self.column.name) else ""
 
 
-def _several(text: str) -> bool:
-    """Whether a text has three words or more."""
-    return len(text.split(maxsplit=3)) > 2
-
-
 def encode_rows(schema: Schema, rows: Sequence[dict[str, Any]]) -> NDArray[np.float32]:
     """The features of rows given as dictionaries, such as JSON has them; what a row leaves out is NaN.
 
@@ -308,8 +296,6 @@ def encode_rows(schema: Schema, rows: Sequence[dict[str, Any]]) -> NDArray[np.fl
     >>> encode_rows(Schema((brand,)), [{"brand": "zeta"}, {"brand": "new"}, {}])[:, 0].tolist()
     [1.0, 2.0, nan]
     """
-    import pyarrow as pa
-
     X = np.empty((len(rows), len(schema.features)), dtype=np.float32)
     arrays = {}
     for column in schema.features:

@@ -19,8 +19,11 @@ from luce.storage import container_kind
 if TYPE_CHECKING:
     from luce.data.readers.tables import JudgedTable
 
-_LETOR_OPTIONS = set(LetorOptions.__dataclass_fields__)
-_LOG_OPTIONS = {*LogReading.__dataclass_fields__, "allow_nan"}
+_OPTIONS = {
+    "lucedata": {"verify"},
+    "letor": set(LetorOptions.__dataclass_fields__),
+    "log": {*LogReading.__dataclass_fields__, "allow_nan"},
+}
 _TABLE_OPTIONS = set(TableWords.__annotations__)
 
 
@@ -106,29 +109,23 @@ def beside(options: Mapping[str, Any]) -> dict[str, Any]:
 def open_source(path: str | Path, **options: Any) -> LetorFile | JudgedTable | Groups:
     """A file to pass over twice, for work out of core; the binary form and logs, which fit memory, as `Groups`."""
     format = data_format(path)
-    if format == "lucedata":
-        _check_options(path, format, options, {"verify"})
-        from luce.data.mapped import read_data
-
-        return read_data(path, **options)
-    if format == "letor":
-        _check_options(path, format, options, _LETOR_OPTIONS)
-        return LetorFile(path, LetorOptions(**options))
-    if format == "log":
-        _check_options(path, format, options, _LOG_OPTIONS)
-        from luce.data.readers.feature_log import read_log
-
-        return read_log(path, **{name: value for name, value in options.items() if name != "allow_nan"})
-    _check_options(path, format, options, _TABLE_OPTIONS)
-    from luce.data.readers.tables import JudgedTable
-    from luce.data.table_file import TableFile
-
-    return JudgedTable(path, TableFile(path, format), options)
-
-
-def _check_options(path: str | Path, format: str, options: dict[str, Any], known: set[str]) -> None:
+    known = _OPTIONS.get(format, _TABLE_OPTIONS)
     unknown = sorted(set(options) - known)
     if unknown:
         raise SettingError(
             f"{path} is read as {format}, which has no option {unknown[0]!r}; it has {', '.join(sorted(known))}."
         )
+    if format == "lucedata":
+        from luce.data.mapped import read_data
+
+        return read_data(path, **options)
+    if format == "letor":
+        return LetorFile(path, LetorOptions(**options))
+    if format == "log":
+        from luce.data.readers.feature_log import read_log
+
+        return read_log(path, **{name: value for name, value in options.items() if name != "allow_nan"})
+    from luce.data.readers.tables import JudgedTable
+    from luce.data.table_file import TableFile
+
+    return JudgedTable(path, TableFile(path, format), options)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ Logged = dict[str, dict[str, float]]
 """Features by name, by document."""
 FeatureLog = list[tuple[str | None, Logged]]
 """The documents of every response, and its query; None where it names none."""
+_Pairs = Iterator[tuple[Any, Any]]
 
 
 @reader
@@ -170,10 +172,10 @@ def _unpacked(found: Any) -> list[Any]:
 
 def _query(response: dict[str, Any]) -> str | None:
     """The query of a response: its own entry, else the parameters that Solr repeats."""
-    parameters = response.get("responseHeader", {})
-    parameters = parameters.get("params", {}) if isinstance(parameters, dict) else {}
-    places = [(response, _QUERY_KEYS), (parameters, ("qid", "q"))] if isinstance(parameters, dict) else []
-    for place, keys in places or [(response, _QUERY_KEYS)]:
+    header = response.get("responseHeader")
+    parameters = header.get("params") if isinstance(header, dict) else None
+    places = ((response, _QUERY_KEYS), (parameters if isinstance(parameters, dict) else {}, ("qid", "q")))
+    for place, keys in places:
         for key in keys:
             if isinstance(place.get(key), str | int):
                 return str(place[key])
@@ -188,70 +190,55 @@ def _documents(response: Any, log_name: str | None) -> Iterator[tuple[str, dict[
         raise DataError(f"the response is an error of the engine: {json.dumps(response['error'])[:200]}.")
     hits = response.get("hits")
     if isinstance(hits, dict) and isinstance(hits.get("hits"), list):
-        for hit in hits["hits"]:
-            yield _identified(hit, "_id"), _elasticsearch(hit, log_name)
+        yield from (_document(hit, "_id", partial(_elasticsearch, log_name)) for hit in hits["hits"])
     elif isinstance(response.get("docs"), list):
-        for document in response["docs"]:
-            yield _identified(document, "id"), _solr(document)
+        yield from (_document(document, "id", _solr) for document in response["docs"])
     elif isinstance(response.get("response"), dict):
         yield from _documents(response["response"], log_name)
     else:
         raise DataError("expected a response with hits.hits (Elasticsearch, OpenSearch) or response.docs (Solr).")
 
 
-def _identified(document: Any, key: str) -> str:
-    value = document.get(key) if isinstance(document, dict) else None
-    if not isinstance(value, str | int):
+def _document(found: Any, key: str, logged: Callable[[dict[str, Any], Any], _Pairs]) -> tuple[str, dict[str, float]]:
+    """The id of a document, which stands under this key, and its features; a value of null is missing."""
+    document = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(document, str | int):
         raise DataError(f"a document has no {key}; every document needs one.")
-    return str(value)
+    features: dict[str, float] = {}
+    for name, value in logged(found, document):
+        if not isinstance(name, str):
+            raise DataError(f"document {document!r} has a log entry that is no object with a name.")
+        try:
+            number = math.nan if value is None else float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.inf
+        if math.isinf(number) or (isinstance(value, str) and (not value.isascii() or "_" in value)):
+            raise DataError(f"document {document!r} has the value {value!r} of {name!r}; a finite number was expected.")
+        known = features.setdefault(name, number)
+        if known != number and not (math.isnan(known) and math.isnan(number)):
+            raise DataError(f"document {document!r} has two values of {name!r}; say which log to take by log_name.")
+    return str(document), features
 
 
-def _elasticsearch(hit: dict[str, Any], log_name: str | None) -> dict[str, float]:
+def _elasticsearch(log_name: str | None, hit: dict[str, Any], document: Any) -> _Pairs:
     fields = hit.get("fields")
     logs = fields.get("_ltrlog") if isinstance(fields, dict) else None
     if not isinstance(logs, list) or not all(isinstance(log, dict) for log in logs):
-        raise DataError(f"document {hit['_id']!r} has no fields._ltrlog; ask for it by ext.ltr_log in the search.")
-    features: dict[str, float] = {}
+        raise DataError(f"document {document!r} has no fields._ltrlog; ask for it by ext.ltr_log in the search.")
     for log in logs:
-        for name, entries in log.items():
-            if log_name in (None, name):
-                for entry in entries if isinstance(entries, list) else [entries]:
-                    _put(features, entry, hit["_id"])
-    return features
+        for entries in (entries for name, entries in log.items() if log_name in (None, name)):
+            for entry in entries if isinstance(entries, list) else [entries]:
+                yield (entry.get("name"), entry.get("value")) if isinstance(entry, dict) else (None, None)
 
 
-def _put(features: dict[str, float], entry: Any, document: Any) -> None:
-    name = entry.get("name") if isinstance(entry, dict) else None
-    if not isinstance(name, str):
-        raise DataError(f"document {document!r} has a log entry that is no object with a name.")
-    value = _number(entry.get("value"), name, document)
-    known = features.get(name, value)
-    if known != value and not (math.isnan(known) and math.isnan(value)):
-        raise DataError(f"document {document!r} has two values of {name!r}; say which log to take by log_name.")
-    features[name] = value
-
-
-def _number(value: Any, name: str, document: Any) -> float:
-    """A logged value; one that is null or left out is missing."""
-    try:
-        found = math.nan if value is None else float(value)
-    except (TypeError, ValueError, OverflowError):
-        found = math.inf
-    if math.isinf(found) or (isinstance(value, str) and (not value.isascii() or "_" in value)):
-        raise DataError(f"document {document!r} has the value {value!r} of {name!r}; a finite number was expected.")
-    return found
-
-
-def _solr(document: dict[str, Any]) -> dict[str, float]:
+def _solr(found: dict[str, Any], document: Any) -> _Pairs:
     """`a=1.0,b=2.0` (dense) or `a:1.0 b:2.0` (sparse)."""
-    text = next((document[key] for key in _SOLR_FIELDS if isinstance(document.get(key), str)), None)
+    text = next((found[key] for key in _SOLR_FIELDS if isinstance(found.get(key), str)), None)
     if text is None:
-        raise DataError(f"document {document['id']!r} has no field [features]; ask for it in fl.")
+        raise DataError(f"document {document!r} has no field [features]; ask for it in fl.")
     dense = "=" in text
-    features: dict[str, float] = {}
     for pair in text.split(",") if dense else text.split():
         name, sign, value = pair.strip().rpartition("=" if dense else ":")
         if not sign or not name:
-            raise DataError(f"document {document['id']!r} has {pair!r} among its features; name=value was expected.")
-        features[name] = _number(value, name, document["id"])
-    return features
+            raise DataError(f"document {document!r} has {pair!r} among its features; name=value was expected.")
+        yield name, value

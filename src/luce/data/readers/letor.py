@@ -29,14 +29,13 @@ from luce.numerics.threads import n_threads
 from luce.settings import MAX_INDEX, LetorOptions
 from luce.types import FloatArray, IntArray
 
-"""Beyond this a feature index is taken for a mistake: features are kept as dense columns."""
+_FORM = "`<label> qid:<query> <index>:<value> ...`"
 _LONGEST_TOKEN = 40
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 _NAN, _INFINITE = re.compile(rb"[+-]?nan", re.IGNORECASE), re.compile(rb"[+-]?inf(inity)?", re.IGNORECASE)
 _BLOCK = 1 << 21
 _FIRST = 1 << 16
 _LONGEST_LINE = 1 << 28
-_BOM = b"\xef\xbb\xbf"
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\v\f\x1b"))
 
 _LARGE, _THIN = 1 << 30, 10_000
@@ -144,7 +143,7 @@ class LetorFile:
         for found in self._passes(matrix, columns, whole):
             query_file = found
         if columns.rows == 0:
-            raise ParseError(self.path, "the file is empty; expected lines `<label> qid:<query> <index>:<value> ...`.")
+            raise ParseError(self.path, f"the file is empty; expected lines {_FORM}.")
         if columns.width == 0:
             raise ParseError(self.path, "no line has a feature; expected `<index>:<value>` after label and qid.")
         y = np.concatenate(columns.y)
@@ -191,7 +190,13 @@ class LetorFile:
                 columns.width = max(columns.width, *(block.width for block in parsed))
                 if columns.width <= matrix.width:
                     break
-                self._check_density(columns.width, int(starts[-1]), len(batch))
+                needed = 4 * columns.width * int(starts[-1])
+                if self.options.n_features is None and needed > max(_LARGE, _THIN * len(batch)):
+                    raise DataError(
+                        f"{starts[-1]:,} lines of {len(batch):,} bytes name feature {columns.width:,}, and a matrix of "
+                        f"so many columns needs {needed / 2**30:,.1f} GB of memory, nearly all of it zeros; number the "
+                        "features without gaps."
+                    )
                 if not whole:
                     break
                 matrix.widen(columns.width, first)
@@ -210,15 +215,6 @@ class LetorFile:
             columns.add(text, block)
         return int(starts[-1])
 
-    def _check_density(self, width: int, rows: int, size: int) -> None:
-        """Refuse a text whose matrix would be zeros but for one number in thousands, and large."""
-        needed = 4 * width * rows
-        if self.options.n_features is None and needed > max(_LARGE, _THIN * size):
-            raise DataError(
-                f"{rows:,} lines of {size:,} bytes name feature {width:,}, and a matrix of so many columns needs "
-                f"{needed / 2**30:,.1f} GB of memory, nearly all of it zeros; number the features without gaps."
-            )
-
 
 def _parsed(batch: bytes, form: Form, rooms: Sequence[NDArray[np.float32]], i: int, block: Chunk) -> Parsed:
     return parse_lines(batch, block, rooms[i], form)
@@ -233,8 +229,9 @@ def line_batches(stream: ByteStream) -> Iterator[bytes]:
     first = True
     while data := stream.read(size):
         if first:
-            _check_text(stream, data[:4096])
-            data = data.removeprefix(_BOM)
+            if data[:4096].translate(None, _CONTROL) != data[:4096]:
+                raise ParseError(stream.path, f"this is a binary file, not text; expected lines {_FORM}.")
+            data = data.removeprefix(b"\xef\xbb\xbf")
             first = False
         cut = data.rfind(b"\n") + 1
         if cut == 0:
@@ -247,13 +244,6 @@ def line_batches(stream: ByteStream) -> Iterator[bytes]:
         tail, size = data[cut:], _BLOCK * 4 * min(n_threads(), 8)
     if tail:
         yield tail + b"\n"
-
-
-def _check_text(stream: ByteStream, head: bytes) -> None:
-    if head.translate(None, _CONTROL) != head:
-        raise ParseError(
-            stream.path, "this is a binary file, not text; expected lines `<label> qid:<query> <index>:<value> ...`."
-        )
 
 
 def split_lines(batch: bytes) -> list[Chunk]:
@@ -279,8 +269,7 @@ def cut_texts(text: NDArray[np.uint8], spans: IntArray) -> NDArray[Any]:
     place = np.arange(width)
     found = text.take(spans[:, :1] + place, mode="clip")
     found[place >= lengths[:, None]] = 0
-    result: NDArray[Any] = found.view(f"S{width}")[:, 0]
-    return result
+    return np.asarray(found.view(f"S{width}")[:, 0])
 
 
 def join_texts(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -334,47 +323,35 @@ def letor_error(path: Path, line: int, text: bytes, want_qid: bool, missing: set
 
     `limit` is the number of features where that was given, else `MAX_INDEX`.
     """
-    tokens = text.partition(b"#")[0].split()
-    for token, message in _faults(tokens, want_qid, missing, limit):
-        shown = token.decode("utf-8", "backslashreplace")
-        shown = repr(shown if len(shown) <= _LONGEST_TOKEN else shown[:_LONGEST_TOKEN] + "...")
-        return ParseError(path, message.format(token=shown), line)
-    return ParseError(path, "the line is not `<label> qid:<query> <index>:<value> ...`.", line)
+    token, message = next(_faults(text.partition(b"#")[0].split(), want_qid, missing, limit))
+    shown = token.decode("utf-8", "backslashreplace")
+    shown = repr(shown if len(shown) <= _LONGEST_TOKEN else shown[:_LONGEST_TOKEN] + "...")
+    return ParseError(path, message.format(token=shown), line)
 
 
-def _faults(tokens: list[bytes], want_qid: bool, missing: set[bytes], limit: int) -> list[tuple[bytes, str]]:
+def _faults(tokens: list[bytes], want_qid: bool, missing: set[bytes], limit: int) -> Iterator[tuple[bytes, str]]:
     """(token, message) of everything that is wrong, from left to right."""
-    label = _label_fault(tokens[0])
-    faults = [(tokens[0], label)] if label else []
+    label = tokens[0]
+    if not (_NUMBER.fullmatch(label) or _NAN.fullmatch(label) or _INFINITE.fullmatch(label)):
+        yield label, "the label {token} is not a number; expected `<label> qid:<query> <index>:<value> ...`."
+    elif not math.isfinite(float(label)):
+        yield label, "the label {token} is not finite; expected a finite number."
     seen: set[int] = set()
     qids = 0
     for token in tokens[1:]:
         if token[:1] == b"q" and token[:4].lower() == b"qid:":
-            fault = _qid_fault(token, want_qid, qids > 0)
             qids += 1
-        else:
-            fault = _feature_fault(token, missing, limit, seen)
-        if fault:
-            faults.append((token, fault))
+            if len(token) == len(b"qid:"):
+                yield token, "`qid:` without a query; expected `qid:<query>`."
+            if not want_qid:
+                yield token, "{token} although a file of query sizes is used; expected one of the two."
+            if qids > 1:
+                yield token, "a second query id, {token}; expected one `qid:` a line."
+        elif fault := _feature_fault(token, missing, limit, seen):
+            yield token, fault
     if want_qid and not qids:
-        faults.append((b"", "no `qid:`; expected `<label> qid:<query> <index>:<value> ...`, or a file of query sizes."))
-    return faults
-
-
-def _label_fault(token: bytes) -> str | None:
-    if _NAN.fullmatch(token) or _INFINITE.fullmatch(token):
-        return "the label {token} is not finite; expected a finite number."
-    if not _NUMBER.fullmatch(token):
-        return "the label {token} is not a number; expected `<label> qid:<query> <index>:<value> ...`."
-    return None if math.isfinite(float(token)) else "the label {token} is not finite; expected a finite number."
-
-
-def _qid_fault(token: bytes, wanted: bool, second: bool) -> str | None:
-    if len(token) == len(b"qid:"):
-        return "`qid:` without a query; expected `qid:<query>`."
-    if not wanted:
-        return "{token} although a file of query sizes is used; expected one of the two."
-    return "a second query id, {token}; expected one `qid:` a line." if second else None
+        yield b"", "no `qid:`; expected `<label> qid:<query> <index>:<value> ...`, or a file of query sizes."
+    yield b"", "the line is not `<label> qid:<query> <index>:<value> ...`."
 
 
 def _feature_fault(token: bytes, missing: set[bytes], limit: int, seen: set[int]) -> str | None:

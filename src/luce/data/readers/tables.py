@@ -8,13 +8,14 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.data.column import Column, as_text
 from luce.data.groups import Groups
+from luce.data.late import pa
 from luce.data.named_rows import subtopic_matrix
 from luce.data.outline import GrowingMatrix, Outline, outline_of_rows
 from luce.data.readers.columns import DISGUISED, FEW_ROWS, LIKE_ID, Encoder, frame_index, type_name
@@ -24,9 +25,6 @@ from luce.data.table_file import TableFile
 from luce.data.text_files import as_parse_error, border, table_kind
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _BLOCK = 8192
 
@@ -241,8 +239,6 @@ class JudgedTable:
 
 def _csv_types(schema: Schema, arrow: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
     """The type of a CSV column shows only at its end (1, 2, 0.5): numbers are float64, ids and categories text."""
-    import pyarrow as pa
-
     types = {}
     for column in schema.columns:
         if column.name not in arrow:
@@ -280,8 +276,6 @@ class _Parts:
 
     def column(self, name: str) -> Column:
         """A column from end to end."""
-        import pyarrow as pa
-
         return Rows(self._table, pa.Table.from_batches([batch.select([name]) for batch in self._kept]))[name]
 
     def _coded(self, role: str) -> tuple[IntArray, NDArray[Any]]:
@@ -360,8 +354,7 @@ def _text_labels(array: pa.ChunkedArray, name: str, grades: Mapping[str, float] 
             f"is better: give each of its values one by label_map={{...}} in Python or --label-map {offer}."
         )
     places = texts.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
-    values: FloatArray = np.append(np.array(found, dtype=np.float64), np.nan)[places]
-    return values
+    return np.asarray(np.append(np.array(found, dtype=np.float64), np.nan)[places])
 
 
 _SCALE = (

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from luce.data.late import pa
 from luce.data.text.tokens import grams, runs, stem, words
 from luce.errors import DataError
 from luce.numerics.compiled import kernel
@@ -106,7 +107,7 @@ class Analysis:
                 [rest] * len(each) if known.isdisjoint(each) else [number.get(gram, rest) for gram in each]
                 for each in new
             ]
-        return found.expanded(_flat(self._of_run))
+        return found.expanded(laid_out(self._of_run))
 
 
 _SHORT = 32
@@ -115,10 +116,11 @@ _short_grams = lru_cache(1 << 15)(grams)
 
 
 def _tokens(found: map[list[str]], number: _Numbers) -> Tokens:
-    return _flat([list(map(number.__getitem__, terms)) for terms in found])
+    return laid_out([list(map(number.__getitem__, terms)) for terms in found])
 
 
-def _flat(lists: list[list[int]]) -> Tokens:
+def laid_out(lists: list[list[int]]) -> Tokens:
+    """The tokens of texts from a list each."""
     offsets = np.concatenate([[0], np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))]).astype(np.int64)
     ids = np.fromiter(chain.from_iterable(lists), np.int32, int(offsets[-1]))
     return Tokens(ids, offsets)
@@ -174,8 +176,6 @@ class Frequencies:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: terms and counts packed."""
-        import pyarrow as pa
-
         raw = "\n".join(self.counts).encode() + b"\0" + np.fromiter(self.counts.values(), "<u4").tobytes()
         packed = pa.compress(raw, codec="zstd", asbytes=True)
         sizes = {"documents": self.documents, "tokens": self.tokens, "terms": len(self.counts), "bytes": len(raw)}
@@ -184,8 +184,6 @@ class Frequencies:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Frequencies:
         """What `to_dict` gave, within limits; anything else is a `DataError`."""
-        import pyarrow as pa
-
         damaged = "what it knows of the words of its corpus is damaged"
         try:
             sizes = [record[name] for name in ("documents", "tokens", "terms", "bytes")]

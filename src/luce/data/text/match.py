@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.data.text.analyzer import Tokens
+from luce.data.text.analyzer import Tokens, laid_out
 from luce.numerics.compiled import kernel
 from luce.types import FloatArray, IntArray
 
@@ -39,10 +39,7 @@ class Bag(NamedTuple):
     @classmethod
     def of_lists(cls, lists: Sequence[Sequence[int]]) -> Bag:
         """Terms of queries, each once."""
-        once = [list(dict.fromkeys(each)) for each in lists]
-        flat = np.array([one for each in once for one in each], dtype=np.int32)
-        offsets = np.concatenate([[0], np.cumsum([len(each) for each in once])]).astype(np.int64)
-        return cls(flat, np.ones(len(flat), dtype=np.int32), offsets)
+        return cls.of(laid_out([list(dict.fromkeys(each)) for each in lists]))
 
 
 @kernel

@@ -135,10 +135,6 @@ def _short(word: str) -> bool:
     return _kinds(word).endswith("cvc") and word[-1] not in "wxy"
 
 
-def _double(word: str) -> bool:
-    return len(word) > 1 and word[-1] == word[-2] and _kinds(word)[-1] == "c"
-
-
 def _first(word: str) -> str:
     """Plurals, -ed and -ing, and a last y."""
     if word.endswith(("sses", "ies")):
@@ -153,7 +149,7 @@ def _first(word: str) -> str:
                 word = word[: -len(end)]
                 if word.endswith(("at", "bl", "iz")):
                     word += "e"
-                elif _double(word):
+                elif len(word) > 1 and word[-1] == word[-2] and _kinds(word)[-1] == "c":
                     word = word if word[-1] in "lsz" else word[:-1]
                 elif _measure(word) == 1 and _short(word):
                     word += "e"

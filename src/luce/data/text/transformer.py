@@ -14,7 +14,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from luce.checks import number, one_of, truth, whole
-from luce.data.table import Rows, Table
+from luce.data.late import pa
+from luce.data.table import Table
 from luce.data.text.analyzer import Frequencies
 from luce.data.text.features import FULL, QUERY, UNION, VIEWS, Texts, compute, field_names, learn, of_field
 from luce.data.text.tokens import LANGUAGES, VERSION, stem, words
@@ -130,8 +131,9 @@ class Text(TransformerMixin, BaseEstimator):
         source = Table.open(X if self.corpus is None else self.corpus)
         names = [*self.fields, *([self.doc] if self.doc is not None else [])]
         rows = source.read(_there(source, names, "there is" if self.corpus is None else "the corpus has"))
-        ids = None if self.doc is None else _texts_of(rows, self.doc).rows
-        return self.learn({name: _texts_of(rows, name) for name in self.fields}, ids)
+        texts = {name: texts_of(rows[name].texts()) for name in names}
+        ids = None if self.doc is None else texts[self.doc].rows
+        return self.learn({name: texts[name] for name in self.fields}, ids)
 
     def learn(self, columns: Mapping[str, Texts], ids: IntArray | None = None) -> Self:
         """Count words of documents, of which every row is one; with ids, or else by its text, each once."""
@@ -145,9 +147,13 @@ class Text(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> NDArray[np.float32]:
         """The features of rows, one column each; all are finite."""
         check_is_fitted(self, "frequencies_")
+        texts = self._read(X)
+        return self.of_texts(texts[self.query], {name: texts[name] for name in self.fields})
+
+    def _read(self, X: Any) -> dict[str, Texts]:
         source = Table.open(X)
         rows = source.read(_there(source, self.columns))
-        return self.of_texts(_texts_of(rows, self.query), {name: _texts_of(rows, name) for name in self.fields})
+        return {name: texts_of(rows[name].texts()) for name in self.columns}
 
     def of_texts(self, query: Texts, columns: Mapping[str, Texts]) -> NDArray[np.float32]:
         """The features of rows whose texts are given."""
@@ -188,9 +194,7 @@ class Text(TransformerMixin, BaseEstimator):
     def facts(self, X: Any) -> dict[str, Any]:
         """What is odd in rows of texts: by column how many have no word, and the words of queries that no text has."""
         check_is_fitted(self, "frequencies_")
-        source = Table.open(X)
-        rows = source.read(_there(source, self.columns))
-        texts = {name: _texts_of(rows, name) for name in self.columns}
+        texts = self._read(X)
         empty = {
             name: int((~np.array([bool(words(text)) for text in found.values], dtype=bool))[found.rows].sum())
             for name, found in texts.items()
@@ -199,7 +203,7 @@ class Text(TransformerMixin, BaseEstimator):
         there = dict.fromkeys(w for i in np.unique(asked.rows).tolist() for w in words(asked.values[i]))
         known = set().union(*(self.frequencies_[f"{name}.word"].counts for name in self.fields))
         unknown = [word for word in there if (stem(word) if self.language == "english" else word) not in known]
-        return {"rows": len(rows), "empty": empty, "query_words": len(there), "unknown_query_words": unknown}
+        return {"rows": len(asked.rows), "empty": empty, "query_words": len(there), "unknown_query_words": unknown}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: settings, the version of the analyzer, and what is known of the corpus."""
@@ -248,15 +252,8 @@ def _there(source: Table, names: Sequence[str], there: str = "there is") -> list
     return list(names)
 
 
-def _texts_of(rows: Rows, name: str) -> Texts:
-    """A column of texts; an empty cell is an empty text."""
-    return texts_of(rows[name].texts())
-
-
 def texts_of(array: Any) -> Texts:
     """Texts of Arrow; null is an empty text."""
-    import pyarrow as pa
-
     whole = pa.chunked_array([array]) if not isinstance(array, pa.ChunkedArray) else array
     coded = whole.cast(pa.large_string()).dictionary_encode().combine_chunks()
     coded = coded.chunk(0) if isinstance(coded, pa.ChunkedArray) else coded
