@@ -361,8 +361,7 @@ class Risk:
 
     def mean(self, of_queries: FloatArray) -> FloatArray:
         """The weighted mean over queries, of numbers or of rows; in chunks, which no BLAS cuts among its threads."""
-        result: FloatArray = sum((self.share[a:b] @ of_queries[a:b] for a, b in self.chunks), start=np.zeros(()))
-        return result
+        return sum((self.share[a:b] @ of_queries[a:b] for a, b in self.chunks), start=np.zeros(()))
 
     def __call__(self, scores: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient in the scores, the weights [Pareek] (3.21), and curvature (NaN where the loss has none)."""
@@ -388,5 +387,4 @@ class Risk:
     @cached_property
     def by_row(self) -> FloatArray:
         """What the query of every row counts in the mean."""
-        result: FloatArray = np.repeat(self.share, np.diff(self.offsets))
-        return result
+        return np.repeat(self.share, np.diff(self.offsets))

@@ -129,8 +129,7 @@ def brackets(
 
 
 def _sums(array: FloatArray, offsets: IntArray) -> FloatArray:
-    result: FloatArray = np.add.reduceat(array, offsets[:-1])
-    return result
+    return np.add.reduceat(array, offsets[:-1])
 
 
 def _log(x: FloatArray) -> FloatArray:

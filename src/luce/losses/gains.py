@@ -107,8 +107,7 @@ class GainRule(Spec):
         top = np.repeat(np.maximum.reduceat(positive, offsets[:-1]), np.diff(offsets))
         plain = np.expm1(np.minimum(positive, _PLAIN_POWER) * np.log(2.0))
         # Only ratios within a query matter, so that grades beyond any power of two keep theirs.
-        gains: FloatArray = np.where(top <= _PLAIN_POWER, plain, np.where(positive > 0, np.exp2(positive - top), 0.0))
-        return gains
+        return np.where(top <= _PLAIN_POWER, plain, np.where(positive > 0, np.exp2(positive - top), 0.0))
 
     def _weights(self, longest: int) -> FloatArray:
         if isinstance(self.discount, str):

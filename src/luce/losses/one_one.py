@@ -100,8 +100,7 @@ def _coefficients(angles: FloatArray, values: FloatArray) -> FloatArray:
     size = len(angles)
     matrix = np.cos(np.arange(size)[:, None] * angles) * (2.0 / size)
     matrix[0] *= 0.5
-    result: FloatArray = matrix @ values
-    return result
+    return matrix @ values
 
 
 class _Line:
@@ -122,8 +121,7 @@ class _Line:
 
     def at(self, values: FloatArray) -> FloatArray:
         """What a function with these values at the points is at the documents."""
-        result: FloatArray = self.basis @ _coefficients(self.angles, values)
-        return result
+        return self.basis @ _coefficients(self.angles, values)
 
 
 class OneOneLaw:
@@ -260,8 +258,7 @@ def greatest_spread(slopes: FloatArray, lost: FloatArray, k: int, most: float = 
     between two bounds of which the mean is known (Bhatia and Davis).
     """
     up, down = np.minimum(lost, most), np.minimum(k, len(lost) - 1.0 - lost)
-    spread: FloatArray = np.maximum((up - slopes) * (slopes + down), 0.0)
-    return spread
+    return np.maximum((up - slopes) * (slopes + down), 0.0)
 
 
 def _balance(log_weight: FloatArray, k: int) -> float:

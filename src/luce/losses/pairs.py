@@ -148,20 +148,6 @@ class Sums(NamedTuple):
         return Sums(self.values[q : q + 1], self.by_t[q : q + 1], self.slopes[rows], self.bends[rows])
 
 
-def count_pairs(tiers: Tiers, tied: FloatArray) -> FloatArray:
-    """Pairs of every query: those of different grades, and those of the tiers where `tied` is not 0.
-
-    >>> count_pairs(Tiers(np.arange(4), np.array([0, 1, 3, 4]), np.array([0, 3])), np.ones(3)).tolist()
-    [6.0]
-    """
-    sizes = np.diff(tiers.starts).astype(np.float64)
-    within = sizes * (sizes - 1) / 2
-    rows = np.diff(tiers.starts[tiers.queries]).astype(np.float64)
-    left_out = np.concatenate([[0.0], np.cumsum(within * (tied == 0))])[tiers.queries]
-    pairs: FloatArray = rows * (rows - 1) / 2 - np.diff(left_out)
-    return pairs
-
-
 def weights_of_tiers(weights: str | tuple[float, ...], by_grade: Tiers) -> FloatArray:
     """One weight a tier: the mean over the positions that it fills in the ideal order.
 

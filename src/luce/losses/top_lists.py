@@ -57,8 +57,7 @@ class TopLists(NamedTuple):
     @property
     def across(self) -> NDArray[np.bool_]:
         """Which lists have a tie across the cut."""
-        found: NDArray[np.bool_] = self.ends > self.tops
-        return found
+        return self.ends > self.tops
 
     def races(self, cuts: IntArray) -> Races:
         """One race a list: its tiers up to its cut, and all below as the last tier."""

@@ -63,8 +63,7 @@ class AllSets:
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
         """(count, k) documents."""
-        sets: IntArray = self.members[rng.choice(len(self.members), count, p=self.probability)]
-        return sets
+        return self.members[rng.choice(len(self.members), count, p=self.probability)]
 
 
 class WeighedSets(NamedTuple):
@@ -121,8 +120,7 @@ def _to_sum(estimate: FloatArray, k: int) -> FloatArray:
     chance = np.clip(estimate, 0.0, 1.0)
     missing = k - float(chance.sum())
     room = 1.0 - chance if missing > 0 else chance
-    shared: FloatArray = chance + room * (missing / max(float(room.sum()), 1e-300))
-    return shared
+    return chance + room * (missing / max(float(room.sum()), 1e-300))
 
 
 def weighed_sets(scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> WeighedSets:

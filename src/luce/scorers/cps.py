@@ -81,8 +81,7 @@ class CPSScorer:
 
     def parameters_of(self, fitted: FittedCPS) -> FloatArray:
         """The weights of a fitted scorer on this scorer's scale, for a warm start."""
-        result: FloatArray = fitted.theta * reciprocal(self.inverse_spread)
-        return result
+        return fitted.theta * reciprocal(self.inverse_spread)
 
 
 def _put_before(X: NDArray[np.float32], theta: FloatArray) -> NDArray[np.float64]:

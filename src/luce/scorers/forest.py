@@ -136,8 +136,7 @@ class Forest:
         """The categories that a categorical node sends to the left."""
         s = int(self.threshold[node])
         words = self.bits[self.sets[s] : self.sets[s + 1]].astype("<u4")
-        found: list[int] = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
-        return found
+        return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
 
     def score(self, X: NDArray[np.float32]) -> FloatArray:
         """The sum of the leaves that every row falls into, in the order of the trees."""

@@ -83,8 +83,7 @@ class LearnedKernel:
 
 
 def _outer(X: FloatArray) -> NDArray[np.float64]:
-    result: NDArray[np.float64] = X @ X.T
-    return result
+    return X @ X.T
 
 
 def _gaussian(X: FloatArray, shape: FloatArray) -> tuple[Any, Any]:
@@ -310,5 +309,4 @@ def _check(data: Groups, kernel: Kernel, column: FloatArray) -> None:
 def centred(sums: NDArray[np.float64], offsets: IntArray) -> NDArray[np.float64]:
     """Kernel sums minus their mean over the documents of the query."""
     means = np.add.reduceat(sums, offsets[:-1]) / np.diff(offsets)[:, None]
-    result: NDArray[np.float64] = sums - means[query_index(offsets)]
-    return result
+    return sums - means[query_index(offsets)]

@@ -34,8 +34,7 @@ class Standardisation:
 
     def __call__(self, X: NDArray[np.float32]) -> FloatArray:
         """Standardised rows."""
-        result: FloatArray = (X - self.mean) * self.inverse_sd
-        return result
+        return (X - self.mean) * self.inverse_sd
 
 
 def reciprocal(values: FloatArray, least: float | FloatArray = 0.0) -> FloatArray:
@@ -157,8 +156,7 @@ class LinearScorer(OnStandardised):
 
     def parameters_of(self, fitted: FittedLinear) -> FloatArray:
         """The weights of a fitted scorer on this scorer's standardised features, for a warm start."""
-        result: FloatArray = fitted.weights * self.scale.sd
-        return result
+        return fitted.weights * self.scale.sd
 
 
 class FittedLinear(Fitted):
@@ -185,5 +183,4 @@ class FittedLinear(Fitted):
 
     def importance(self) -> FloatArray:
         """Effect of one standard deviation of each feature on the score."""
-        result: FloatArray = self.weights * reciprocal(self.inverse_sd)
-        return result
+        return self.weights * reciprocal(self.inverse_sd)

@@ -116,8 +116,7 @@ class FittedListwise(FittedReranker):
         if not self._moves:
             return base
         logs = np.column_stack([self._log_term(t, data, base) for t in range(len(self.constants))])
-        result: FloatArray = base + self.tau * centred(logsumexp(logs, axis=1)[:, None], data.offsets)[:, 0]
-        return result
+        return base + self.tau * centred(logsumexp(logs, axis=1)[:, None], data.offsets)[:, 0]
 
     @property
     def _moves(self) -> bool:

@@ -201,8 +201,7 @@ class FittedMLP(Fitted):
         for layer in self.layers[1:]:
             reach = reach @ np.abs(layer.weights)
         steepest = 0.25 if self.activation == "sigmoid" else 1.0
-        result: FloatArray = reach[:, 0] * steepest ** len(self.hidden)
-        return result
+        return reach[:, 0] * steepest ** len(self.hidden)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file."""

@@ -166,8 +166,7 @@ def _within_queries(base: FloatArray, offsets: IntArray) -> FloatArray:
     """Base scores on [0, 1] within every query, as maximal marginal relevance wants them."""
     low, high = (f.reduceat(base, offsets[:-1]) for f in (np.minimum, np.maximum))
     query = query_index(offsets)
-    result: FloatArray = (base - low[query]) * reciprocal(high - low)[query]
-    return result
+    return (base - low[query]) * reciprocal(high - low)[query]
 
 
 class FittedGreedy(FittedReranker):
@@ -239,8 +238,7 @@ class _Lists:
     def sums(self, places: IntArray) -> NDArray[np.float64]:
         """S of every query."""
         weighted = self.position_weights[places][:, None] * self.latent
-        result: NDArray[np.float64] = np.add.reduceat(weighted, self.offsets[:-1])
-        return result
+        return np.add.reduceat(weighted, self.offsets[:-1])
 
     def worth(self, places: IntArray) -> FloatArray:
         """Of every query's list."""
@@ -381,8 +379,7 @@ class FittedCCRF(FittedLists):
         pull = normalise_within_queries(data.X, data.offsets, "minmax") @ self.alpha
         total = float(self.alpha.sum())
         if self.form == "distillation":
-            distilled: FloatArray = (2 * pull + self.beta * net_degrees(data, self.relation)) / (2 * total)
-            return distilled
+            return (2 * pull + self.beta * net_degrees(data, self.relation)) / (2 * total)
         try:
             return self._feedback(data, pull, total)
         except np.linalg.LinAlgError as error:

@@ -109,8 +109,7 @@ def _common_eigenvectors(h: FloatArray, rng: np.random.Generator) -> FloatArray:
     """The functions of a table whose rank is at most the number of values; none that are real, an empty array."""
     d, m = h.shape[0], h.ndim
     if m == 1:
-        alone: FloatArray = h[:, None] / np.linalg.norm(h)
-        return alone
+        return h[:, None] / np.linalg.norm(h)
     slices = []
     for _ in range(2):
         part = h
@@ -178,8 +177,7 @@ class ListTerms(Scorer):
     def scores(self, parameters: FloatArray, Z: FloatArray, offsets: IntArray) -> FloatArray:
         """One score a row."""
         w, a, _, _ = self._split(parameters, Z.shape[1])
-        result: FloatArray = Z @ w + np.exp(self._exponents(parameters, Z, offsets)) @ a
-        return result
+        return Z @ w + np.exp(self._exponents(parameters, Z, offsets)) @ a
 
     def gradient(self, parameters: FloatArray, Z: FloatArray, offsets: IntArray, d_scores: FloatArray) -> FloatArray:
         """In w, a, u and v, given that in the scores."""

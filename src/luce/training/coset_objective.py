@@ -130,5 +130,4 @@ def coset_log_likelihoods(scorer: FittedCPS, loss: Loss, data: Groups, target: A
     """Log-probability of the top of every query under a fitted model."""
     groups = loss.prepare(data.y if target is None else target, data.offsets)
     grad = np.zeros(scorer.n_features)
-    result: FloatArray = -_Stages(data, groups.lists).values(scorer.theta, (0, data.n_queries), grad, None)
-    return result
+    return -_Stages(data, groups.lists).values(scorer.theta, (0, data.n_queries), grad, None)

@@ -364,7 +364,6 @@ def _hessian(memory: Memory) -> Callable[[FloatArray], FloatArray]:
     wide = np.hstack([sigma * S, Y])
 
     def times(vector: FloatArray) -> FloatArray:
-        result: FloatArray = sigma * vector - wide @ np.linalg.solve(middle, wide.T @ vector)
-        return result
+        return sigma * vector - wide @ np.linalg.solve(middle, wide.T @ vector)
 
     return times

@@ -144,8 +144,7 @@ class Units:
         total = term.constant + term.power * self.z + sums @ term.weights
         if self.scale is not None and term.slopes.any():
             total = total + self.scale(self.data.X) @ term.slopes
-        result: FloatArray = total
-        return result
+        return total
 
     def of_documents(self, terms: Sequence[Term]) -> dict[str, Any]:
         """The terms in the units of the documents, as `FittedListwise` wants them; the first constant is 0."""

@@ -124,8 +124,7 @@ def _moments(bound: LinearScorer, data: Groups, weight: FloatArray) -> FloatArra
         rows = slice(data.offsets[chunk[0]], data.offsets[chunk[1]])
         Z = bound.scale(data.X[rows])
         Z = np.column_stack([Z, data.y[rows], np.ones(len(Z))])
-        product: FloatArray = (Z * weight[rows, None]).T @ Z
-        return product
+        return (Z * weight[rows, None]).T @ Z
 
     result: FloatArray = np.sum(map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS)), axis=0)
     return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -29,27 +29,6 @@ class Terms(NamedTuple):
     by_parameter: FloatArray | None = None
 
 
-class EdgeFunction(Protocol):
-    """A cdf of two arguments: between 0 and 1, and non-decreasing in both."""
-
-    @property
-    def width(self) -> float | None:
-        """Width over which log phi is resolved by 32 Chebyshev nodes; None where every pair is taken by itself."""
-        ...
-
-    def terms(self, a: FloatArray, b: FloatArray) -> Terms:
-        """The logarithm of phi and its derivatives; the same shapes as a and b."""
-        ...
-
-    def alone(self, a: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Logarithm of phi(a, infinity), the marginal of one argument, and its derivative."""
-        ...
-
-    def bend(self, slope: FloatArray) -> FloatArray:
-        """Second derivatives, in the argument with these slopes, of a convex majoriser of -log phi."""
-        ...
-
-
 @dataclass(frozen=True)
 class Sigmoid:
     """The bivariate sigmoid, [StructRank] (9); `luce.losses.cdn.sigmoids` sums it over very many pairs.
@@ -57,7 +36,7 @@ class Sigmoid:
     The Hessian of a log-sum-exp lies below the diagonal matrix of its softmax weights, which are the slopes.
     """
 
-    width = None
+    width: ClassVar[float | None] = None
 
     def terms(self, a: FloatArray, b: FloatArray) -> Terms:
         """The softmax of (0, -a, -b)."""
@@ -155,6 +134,15 @@ class OwnFunction:
         if bound is None:
             raise SettingError(f"The function {self.name!r} has no bend, so that no curvature is known; give it one.")
         return np.full_like(slope, float(bound))
+
+
+EdgeFunction = Sigmoid | Gaussian | OwnFunction
+"""A cdf of two arguments, between 0 and 1 and non-decreasing in both.
+
+`terms` has its logarithm with the derivatives, `alone` the marginal of one argument, phi(a, infinity), and its slope,
+and `bend` second derivatives, in the argument with these slopes, of a convex majoriser of -log phi. `width` is that
+over which 32 Chebyshev nodes resolve log phi; None where every pair is taken by itself.
+"""
 
 
 def family_of(family: Any, rho: float | None) -> EdgeFunction:

@@ -15,7 +15,6 @@ from luce.errors import DataError, LuceWarning, SettingError
 from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.losses.cdn.functions import (
     INFINITE,
-    EdgeFunction,
     Felt,
     Gaussian,
     Sigmoid,
@@ -36,7 +35,7 @@ from luce.losses.cdn.order_graph import (
     line,
     order_graphs,
 )
-from luce.losses.cdn.sigmoids import AUTO, meet_in_groups, tables_for, tiered
+from luce.losses.cdn.sigmoids import meet_in_groups, tables_for, tiered
 from luce.losses.chances import PairProbabilities, exact_pairs
 from luce.losses.pairwise import RankNet
 from luce.numerics.chebyshev import grow_tree
@@ -153,7 +152,7 @@ class CDN(Loss):
             if given is not None and np.size(given) != self.functions and np.ndim(given):
                 raise SettingError(f"{name} is {given!r}; it must be a number, or one for each of {self.functions}.")
             self._weights[:, side] = start if given is None else given
-        self._family: EdgeFunction = family_of(self.family, self.rho)
+        self._family = family_of(self.family, self.rho)
         vars(self)["rho"] = getattr(self._family, "rho", None)
         self.permutation_invariant = self.topology not in ("random", "line")
         if self.topology == "list" and not isinstance(self._family, Sigmoid):
@@ -376,7 +375,7 @@ class CDN(Loss):
         n, weight = len(starts) - 1, m[members]
         values, d_weights, slope, bend = np.empty(n), np.zeros((n, self.functions, 2)), *np.empty((2, len(members)))
         tables = tables_for(4.0 * float(np.abs(r).max(initial=0.0)) * float(self._weights.max()) + 2.0)
-        law = self._weights, tables, moments_to_nodes(), AUTO
+        law = self._weights, tables, moments_to_nodes()
         meet_in_groups(r[members], weight, starts, law, values, (slope, bend), d_weights)
         felt.values[:] += np.bincount(graph, values, len(felt.values))
         np.add.at(felt.d_weights, graph, d_weights)
@@ -394,7 +393,7 @@ class CDN(Loss):
         grad, curvature = np.zeros(len(rows)), np.zeros(len(rows) if len(out.curvature) else 0)
         if isinstance(self._family, Sigmoid) and not self.exact:
             reach = 2.0 * float(np.ptp(f)) * float(self._weights.max()) + 1.0 if len(f) else 1.0
-            law = self._weights, tables_for(2.0 * reach), moments_to_nodes(), AUTO
+            law = self._weights, tables_for(2.0 * reach), moments_to_nodes()
             tiered(f, (starts, chains), law, felt.values, grad, curvature, felt.d_weights)
         else:
             for chain in np.flatnonzero(np.diff(chains) > 1).tolist():
