@@ -59,7 +59,7 @@ class AdaRank(Stepwise, Algorithm):
     early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "adarank"
-    keeps_checkpoints: ClassVar[bool] = True
+    refuses: ClassVar[tuple[str, ...]] = ("target", "base", "warm_start")
 
     def start(self, task: Task) -> _Boosted:
         """No feature yet."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,25 +44,23 @@ class CPS(Algorithm):
     early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "cps"
+    refuses: ClassVar[tuple[str, ...]] = ("base",)
 
     def _check(self) -> None:
         self._loss()
-        self._search()
 
     def _loss(self) -> TopKListMLE:
         settings: dict[str, Any] = {"ties": self.ties, "inside": "random"}
         return TopKListMLE(self.k, **settings)
 
-    def _search(self) -> LBFGS:
-        return LBFGS(l2=self.l2, max_iter=self.max_iter, tol=self.tol, early_stopping=self.early_stopping)
-
     def train(self, task: Task) -> Trained:
         """Fit the weights of the distances."""
-        self.check_task(replace(task, target=None, checkpoint=None, warm_start=None))
+        self.check_task(task)
         loss, target = self._loss(), one_target(task.target)
         bound = CPSScorer(_EVERYTHING if self.k is None else self.k).bind(task.data)
         objective = CosetObjective(task.data, bound, loss, self.l2, target)
-        return self._search().search(bound, objective, task)
+        search = LBFGS(l2=self.l2, max_iter=self.max_iter, tol=self.tol, early_stopping=self.early_stopping)
+        return search.search(bound, objective, task)
 
 
 def one_target(target: Any) -> Any:
@@ -89,13 +86,12 @@ class CosetObjective(Objective):
     def __init__(self, data: Groups, scorer: CPSScorer, loss: Loss, l2: float, target: Any = None) -> None:
         super().__init__(data, scorer, loss, l2, target)  # type: ignore[arg-type]  # never asked for scores
         self.chunks = chunk_queries(data.offsets, 2048)
-        self._lists = _Stages(data, self.risk.prepared.lists)
+        self._lists, self._scale = _Stages(data, self.risk.prepared.lists), scorer.inverse_spread
 
     def _block(self, parameters: FloatArray, loss: Loss, _: int, chunk: Chunk) -> tuple[float, FloatArray]:
-        scale = self.scorer.inverse_spread  # type: ignore[attr-defined]
         grad = np.zeros(len(parameters))
-        values = self._lists.values(parameters * scale, chunk, grad, self.query_weight)
-        return float(values.sum()), grad * scale
+        values = self._lists.values(parameters * self._scale, chunk, grad, self.query_weight)
+        return float(values.sum()), grad * self._scale
 
     def _value(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> float:
         return self._block(parameters, loss, 0, chunk)[0]

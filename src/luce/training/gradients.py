@@ -51,6 +51,7 @@ class Gradients(Trainer):
     l2: float = option(default=0.01, least=0)
     early_stopping: int | None = option(default=20, least=1)
 
+    refuses: ClassVar[tuple[str, ...]] = ("base",)
     draws: ClassVar[bool] = True
     """Whether steps are drawn, so that a checkpoint goes with one seed."""
     exact: ClassVar[bool] = False
@@ -70,11 +71,7 @@ class Gradients(Trainer):
 
     def train(self, task: Task) -> Trained:
         """Fit a differentiable scorer."""
-        if task.base is not None:
-            raise SettingError(
-                "A base needs a scorer that stands on it: trees, listwise or greedy; "
-                f"{task.scorer.name!r} stands alone."
-            )
+        self.check_task(task)
         bound = task.scorer.bind(task.data)
         return self.search(bound, Objective(task.data, bound, task.given_loss, self.l2, task.target), task)
 

@@ -262,6 +262,7 @@ class Reranker(Trainer):
     tol: float = option(default=1e-5, above=0)
 
     name: ClassVar[str] = "reranking"
+    refuses: ClassVar[tuple[str, ...]] = ("target", "checkpoint", "warm_start")
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse all scorers but one, and losses whose gradient is drawn."""
@@ -274,10 +275,7 @@ class Reranker(Trainer):
 
     def train(self, task: Task) -> Trained:
         """All penalties, then further terms."""
-        if task.target is not None:
-            raise SettingError("'listwise' learns from grades only; comparisons need another scorer.")
-        if task.checkpoint is not None:
-            raise SettingError("'listwise' keeps no checkpoints: leave the folder out, its training is short.")
+        self.check_task(task)
         scorer, loss, data, valid = task.scorer, task.given_loss, task.data, task.valid
         refuse_missing(data)
         base, valid_base, linear = base_of(task, self)

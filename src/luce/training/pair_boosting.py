@@ -55,7 +55,7 @@ class RankBoost(Stepwise, Algorithm):
 
     name: ClassVar[str] = "rankboost"
     takes_missing: ClassVar[bool] = True
-    keeps_checkpoints: ClassVar[bool] = True
+    refuses: ClassVar[tuple[str, ...]] = ("target", "base", "warm_start")
 
     def start(self, task: Task) -> ByRounds:
         """The sum of no step."""
@@ -150,7 +150,7 @@ class FRank(Stepwise, Algorithm):
 
     name: ClassVar[str] = "frank"
     takes_missing: ClassVar[bool] = True
-    keeps_checkpoints: ClassVar[bool] = True
+    refuses: ClassVar[tuple[str, ...]] = ("target", "base", "warm_start")
 
     def start(self, task: Task) -> ByRounds:
         """The sum of no step."""

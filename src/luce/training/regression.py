@@ -77,6 +77,7 @@ class ClosedForm(Trainer):
     l2: float = option(default=0.01, least=0, tune=L2)
 
     name: ClassVar[str] = "closed_form"
+    refuses: ClassVar[tuple[str, ...]] = Algorithm.refuses
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse what has no closed form."""
@@ -91,9 +92,7 @@ class ClosedForm(Trainer):
 
     def train(self, task: Task) -> Trained:
         """One system of equations."""
-        for what, given in (("comparisons", task.target), ("base", task.base), ("checkpoints", task.checkpoint)):
-            if given is not None:
-                raise SettingError(f"The trainer {self.name!r} takes grades alone, and no {what}; use 'lbfgs'.")
+        self.check_task(task)
         loss: Any = task.given_loss
         alpha = 1.0 if isinstance(loss, NDCGSquare) else float(loss.alpha.sum())
         gains = loss.prepare(task.data.y, task.data.offsets)
@@ -196,9 +195,6 @@ def forest_of(tree: Any, n_trees: int) -> Forest:
         gain=np.maximum(gain, 0.0) / n_trees,
         value=tree.value[~inner, 0, 0] / n_trees,
     )
-
-
-_REGRESSORS: dict[str, Any] = {"linear_regression": LinearRegression, "random_forest": RandomForest, "mart": Boosting}
 
 
 _OF_REGRESSION = (lambda own: own.regressor == "linear_regression", "regressor='linear_regression'")

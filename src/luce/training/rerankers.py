@@ -152,6 +152,7 @@ class Greedy(Algorithm):
     tol: float = option(default=1e-5, above=0)
 
     name: ClassVar[str] = "greedy"
+    refuses: ClassVar[tuple[str, ...]] = ("target", "checkpoint", "warm_start")
 
     def _check(self) -> None:
         if self.method == "mmr":
@@ -160,7 +161,7 @@ class Greedy(Algorithm):
     def train(self, task: Task) -> Trained:
         """Learn the weights, or choose the one of MMR; validation data choose the penalty."""
         data, valid = task.data, task.valid
-        self.check_task(replace(task, base=None))
+        self.check_task(task)
         if data.subtopics is None:
             raise DataError(
                 "The greedy reranker learns from the subtopics of documents, and the data have none; add them with "

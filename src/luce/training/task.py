@@ -136,6 +136,13 @@ class Trained(NamedTuple):
 
 L2 = Range(1e-5, 1e4)
 """What there is to tune of a penalty: losses differ that much in curvature."""
+_REFUSALS = {
+    "target": "learns from grades only; comparisons need a scorer that a loss trains, such as 'linear'.",
+    "base": "stands alone; a base needs a scorer that stands on it: trees, listwise or greedy.",
+    "checkpoint": "keeps no checkpoints: leave the folder out, its training is short.",
+    "warm_start": "cannot go on from an earlier fit; train it anew, without --update or warm_start.",
+}
+"""What is said of a part of a task that would not be used."""
 
 
 class Trainer(Spec, ABC):
@@ -146,6 +153,8 @@ class Trainer(Spec, ABC):
     """True for algorithms that bring their own scorer and criterion, so that neither scorer nor loss is chosen."""
     takes_missing: ClassVar[bool] = False
     """True for an algorithm that takes NaN for what is missing; elsewhere the scorer says it."""
+    refuses: ClassVar[tuple[str, ...]] = ()
+    """Parts of a task that this trainer has no use for."""
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer or loss that this trainer cannot train, before any data are read."""
@@ -153,6 +162,13 @@ class Trainer(Spec, ABC):
     def judge(self, metric: Metric, stated: Comparisons) -> Metric:
         """What judges lists or preferences where this metric was chosen; it itself, but for who brings a loss."""
         return metric
+
+    def check_task(self, task: Task) -> None:
+        """Refuse what would not be used."""
+        for what in self.refuses:
+            if getattr(task, what) is not None:
+                name = self.name if task.scorer is None else task.scorer.name
+                raise SettingError(f"{name!r} {_REFUSALS[what]}")
 
     @abstractmethod
     def train(self, task: Task) -> Trained:
@@ -181,8 +197,7 @@ class Algorithm(Trainer):
     """A trainer with a scorer and a criterion of its own, which learns from grades alone unless it says more."""
 
     own_criterion: ClassVar[bool] = True
-    keeps_checkpoints: ClassVar[bool] = False
-    """True for an algorithm that goes on from where an earlier training was ended."""
+    refuses: ClassVar[tuple[str, ...]] = ("target", "base", "checkpoint", "warm_start")
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer and a loss: neither would be used."""
@@ -192,21 +207,6 @@ class Algorithm(Trainer):
                     f"{self.name!r} is an algorithm with a {what} of its own, so that the {what} "
                     f"{getattr(given, 'name', given)!r} would not be used; leave it out."
                 )
-
-    def check_task(self, task: Task) -> None:
-        """Refuse what only training on a loss can do."""
-        if task.target is not None:
-            raise SettingError(f"{self.name!r} learns from grades only; comparisons need a scorer that a loss trains.")
-        if task.base is not None:
-            raise SettingError(
-                f"A base needs a scorer that stands on it: trees, listwise or greedy; {self.name!r} stands alone."
-            )
-        if task.checkpoint is not None and not self.keeps_checkpoints:
-            raise SettingError(f"{self.name!r} keeps no checkpoints: leave the folder out, its training is short.")
-        if task.warm_start is not None:
-            raise SettingError(
-                f"{self.name!r} cannot go on from an earlier fit; train it anew, without --update or warm_start."
-            )
 
 
 class OwnTrainer(Trainer):
