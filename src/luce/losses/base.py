@@ -57,11 +57,6 @@ class Outputs(NamedTuple):
         """For a kernel."""
         return Filled(self.chunk[0], self.values, self.grad, self.curvature)
 
-    def spans(self, offsets: IntArray) -> tuple[slice, IntArray, IntArray]:
-        """For arrays: the rows of the chunk, where its queries begin among them, and how long these are."""
-        own = offsets[self.chunk[0] : self.chunk[1] + 1]
-        return slice(own[0], own[-1]), own[:-1] - own[0], np.diff(own)
-
 
 class Loss(Spec, ABC, open_to_change=True):
     """Sum over queries of a function of the scores and the target; never sees features.
@@ -261,9 +256,9 @@ class Likelihood(Loss):
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the outcome of one query, constants included."""
 
-    @abstractmethod
-    def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
-        """Draw the outcome of one query as a vector of labels, higher is better."""
+    def sample(self, scores: ArrayLike, rng: np.random.Generator, sizes: Any = None) -> FloatArray:
+        """Draw the outcome of one query as a vector of labels, higher is better: this, or `sample_many`, is given."""
+        return np.asarray(self.sample_many(scores, rng, 1, sizes)[0])
 
     def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int, sizes: Any = None) -> FloatArray:
         """Draw n outcomes of one query, a row of labels each; `sizes` for likelihoods that know tiers."""

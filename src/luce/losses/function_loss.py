@@ -43,15 +43,19 @@ class FunctionLoss(Loss):
         own = name or getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__)
         self.name = str(own)  # type: ignore[misc]  # a class variable of the built-in ones
         named = _options(function)
-        self._settings = {**named, **settings} if hasattr(function, "__name__") else settings_of(function)
-        self._keywords = self._settings if hasattr(function, "__name__") else {}
+        self._settings = {**named, **settings} if self._named else settings_of(function)
         for trait in _TRAITS:
             setattr(self, trait, bool(getattr(function, trait, getattr(Loss, trait))))
 
     @property
+    def _named(self) -> bool:
+        """Whether it is a function, which takes its settings, and no object that has them."""
+        return hasattr(self.function, "__name__")
+
+    @property
     def factory(self) -> Any:
         """What a registry has under the name of this loss."""
-        return self.function if hasattr(self.function, "__name__") else type(self.function)
+        return self.function if self._named else type(self.function)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -60,7 +64,7 @@ class FunctionLoss(Loss):
 
     def with_settings(self, **settings: Any) -> Self:
         """The same loss with these settings."""
-        if hasattr(self.function, "__name__"):
+        if self._named:
             return type(self)(self.function, self.name, **settings)
         return type(self)(type(self.function)(**settings), self.name)
 
@@ -80,7 +84,7 @@ class FunctionLoss(Loss):
 
     def _one(self, scores: FloatArray, labels: FloatArray) -> tuple[float, FloatArray, FloatArray | float]:
         with of_user(f"The loss {self.name!r}"):
-            given = self.function(scores, labels, **self._keywords)
+            given = self.function(scores, labels, **(self._settings if self._named else {}))
         if not isinstance(given, tuple) or len(given) not in (2, 3):
             raise SettingError(f"The loss {self.name!r} gave {type(given).__name__}; {_FORM}.")
         try:

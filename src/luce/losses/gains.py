@@ -7,12 +7,11 @@ from dataclasses import KW_ONLY
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import tiers
 from luce.spec import Spec, option
-from luce.types import FloatArray, IntArray
+from luce.types import BoolArray, FloatArray, IntArray
 
 DISCOUNTS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "log2": lambda position: 1.0 / np.log2(position + 1.0),
@@ -48,7 +47,7 @@ class NormalisedGains(NamedTuple):
 
     target: FloatArray
     offsets: IntArray
-    counted: NDArray[np.bool_]
+    counted: BoolArray
 
 
 class GainRule(Spec):

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, permutations
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
 from luce.checks import number, whole
@@ -23,9 +23,9 @@ from luce.errors import DataError, SettingError
 from luce.losses.base import check_scores
 from luce.losses.top_lists import GROUP_GROUP, ONE_GROUP, ONE_ONE
 from luce.losses.top_sets import indicators, log_between
-from luce.types import FloatArray, IntArray
+from luce.types import BoolArray, FloatArray, IntArray
 
-FirstLayer = Callable[[FloatArray, NDArray[np.bool_]], FloatArray]
+FirstLayer = Callable[[FloatArray, BoolArray], FloatArray]
 """Log of a weight for each set of documents: scores (n), and a row (n) that is True inside T for each set."""
 MOST = 100_000
 """Sets, or orders, that are gone through."""
@@ -37,14 +37,6 @@ FIRST_LAYERS: dict[str, FirstLayer] = {
     "one_to_group": partial(log_between, ONE_GROUP),
 }
 """The share of T in the sum of e^f, [HOM] (5); each document of T beats each of F, (6), or F as a whole, (7)."""
-
-
-class SecondLayer(Protocol):
-    """The order of T: log-probability of scores that stand in the order of the documents, best first."""
-
-    def log_prob(self, ordered: FloatArray) -> float:
-        """Of the scores of T, the best document first."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,7 @@ class HierarchicalOrdering:
         "group_to_group", "one_to_one" or "one_to_group", the layers of [HOM], or a function of one's own, of
         scores and sets, that gives log-weights. They are divided by their sum over all sets.
     second
-        `LuceOrder()`, `MallowsOrder(spread)`, or any object with a `log_prob`.
+        `LuceOrder()`, `MallowsOrder(spread)`, or any object with a `log_prob` of the scores of T, best document first.
 
     >>> model = HierarchicalOrdering(2, "one_to_one", MallowsOrder(0.5))
     >>> every = model.tops(3)
@@ -115,7 +107,7 @@ class HierarchicalOrdering:
 
     k: int
     first: str | FirstLayer = "one_to_group"
-    second: SecondLayer = LuceOrder()
+    second: Any = LuceOrder()
 
     def __post_init__(self) -> None:
         whole("k", self.k, 1)
@@ -152,7 +144,7 @@ class HierarchicalOrdering:
         members, chances = self.sets(f)
         at = int(np.flatnonzero((members == np.sort(named)).all(axis=1))[0])
         with np.errstate(divide="ignore"):
-            return float(np.log(chances[at])) + self.second.log_prob(f[named])
+            return float(np.log(chances[at]) + self.second.log_prob(f[named]))
 
     def inclusion(self, scores: ArrayLike) -> FloatArray:
         """The chance of every document to be in T; they sum to k."""

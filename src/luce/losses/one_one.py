@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
-from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logit
 
 from luce.numerics.compiled import kernel
@@ -57,7 +56,7 @@ class ProductLaw(NamedTuple):
     log_weight: FloatArray
     log_total: float
     chance: FloatArray
-    stay: NDArray[np.float64]
+    stay: FloatArray
 
     @classmethod
     def of(cls, log_weight: FloatArray, k: int) -> ProductLaw:

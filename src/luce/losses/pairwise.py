@@ -85,13 +85,13 @@ class LinkedLoss(PairLoss):
         def alone(part: Here, found: Sums) -> None:
             self._pairs(part, len(part.f), found)
             if np.isnan(found.values[0]):
-                self.one_by_one(part, found)
+                self.by_terms(part, found)
 
         for q in np.flatnonzero(np.isnan(sums.values) | (sizes > longest)):
             edges = here.starts[here.queries[q] : here.queries[q + 1] + 1]
             part, found = here.part(edges, ties=True), sums.part(int(q), slice(edges[0], edges[-1]))
             if sizes[q] <= longest:
-                self.one_by_one(part, found)
+                self.by_terms(part, found)
             else:
                 panel_sums(part, self.terms, alone, self.panel_width, self.costs, found)
 
@@ -163,7 +163,7 @@ class TabledLoss(TiedLoss):
 
     def _pairs(self, here: Here, longest: int, sums: Sums) -> None:
         if self.exact:
-            sums.values[:] = np.nan
+            self.by_terms(here, sums)
         else:
             pairs_by_table(self._table(here, longest), self.panel_width, here, longest, sums)
 

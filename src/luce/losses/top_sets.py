@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import warnings
 from itertools import chain, combinations
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp, softmax
 
 from luce.errors import LuceWarning
 from luce.losses.one_one import ProductLaw, greatest_spread
 from luce.losses.top_lists import GROUP_GROUP, ONE_GROUP, ONE_ONE
-from luce.types import FloatArray, IntArray
+from luce.types import BoolArray, FloatArray, IntArray
 
 _ROUNDS = 20
 _FEW = 100.0
@@ -32,25 +31,12 @@ _PROPOSALS = 50
 """Steps of a chain of independent proposals, of which the last state is a draw."""
 
 
-class SetLaw(Protocol):
-    """A law of sets of k documents."""
-
-    log_total: float
-    """Log of the sum of the weights of all sets."""
-    chance: FloatArray
-    """Of every document to be in the set."""
-    slopes: FloatArray
-    """The gradient of `log_total` in the scores."""
-    spread: FloatArray
-    """Not less than the diagonal of its Hessian."""
-
-    def draw(self, count: int, rng: np.random.Generator) -> IntArray:
-        """(count, k) documents."""
-        ...
-
-
 class AllSets:
-    """The law of sets of k documents, [HOM] (6) or (7), by enumeration."""
+    """The law of sets of k documents, [HOM] (6) or (7), by enumeration; `luce.losses.one_one.OneOneLaw` has the same.
+
+    `log_total` is the log of the sum of the weights of all sets, `slopes` its gradient in the scores, `spread` not less
+    than the diagonal of its Hessian, and `chance` that of every document to be in the set.
+    """
 
     def __init__(self, kind: int, scores: FloatArray, k: int) -> None:
         self.members, logs = all_sets(kind, scores, k)
@@ -161,17 +147,19 @@ def draw_sets(scores: FloatArray, k: int, rng: np.random.Generator, count: int) 
     return members
 
 
-def indicators(members: IntArray, n: int) -> NDArray[np.bool_]:
+def indicators(members: IntArray, n: int) -> BoolArray:
     """(sets, n): True where a document is in the set."""
     inside = np.zeros((len(members), n), dtype=bool)
     np.put_along_axis(inside, members, True, axis=1)
     return inside
 
 
-def log_between(kind: int, scores: FloatArray, inside: NDArray[np.bool_]) -> FloatArray:
+def log_between(kind: int, scores: FloatArray, inside: BoolArray) -> FloatArray:
     """Log P_TF of sets, a row each that is True inside T; [HOM] (5), and not normalised [HOM] (6), (7)."""
-    if kind == ONE_ONE:
-        alone, together = _pair_terms(scores)
+    if kind == ONE_ONE:  # a sum over members and one over pairs of them: each beats all, but not each other
+        wins = log_expit(scores[:, None] - scores[None, :])
+        np.fill_diagonal(wins, 0.0)
+        alone, together = wins.sum(axis=1), -(wins + wins.T)
         within = np.einsum("ri,ri->r", inside @ together, inside, dtype=np.float64)
         against: FloatArray = inside @ alone + 0.5 * within
         return against
@@ -193,7 +181,7 @@ def all_sets(kind: int, scores: FloatArray, k: int) -> tuple[IntArray, FloatArra
     )
 
 
-def mean_slopes(kind: int, scores: FloatArray, inside: NDArray[np.float64], weight: FloatArray) -> FloatArray:
+def mean_slopes(kind: int, scores: FloatArray, inside: FloatArray, weight: FloatArray) -> FloatArray:
     """The mean of the gradient of log P_TF over sets that weigh so much; sets are rows, 1 for a document in T.
 
     Where the sets are all there are, and weigh P_TF over its sum, that is the gradient of the log of this sum.
@@ -215,13 +203,6 @@ def mean_slopes(kind: int, scores: FloatArray, inside: NDArray[np.float64], weig
     lost = inside * (rest[:, None] / (rest[:, None] + phi))
     slopes: FloatArray = weight @ lost - phi * ((weight * lost.sum(axis=1) / rest) @ left)
     return slopes
-
-
-def _pair_terms(f: FloatArray) -> tuple[FloatArray, NDArray[np.float64]]:
-    """Log P_TF of `hom_oo` as a sum over members and a sum over pairs of them: each beats all, but not each other."""
-    wins = log_expit(f[:, None] - f[None, :])
-    np.fill_diagonal(wins, 0.0)
-    return wins.sum(axis=1), -(wins + wins.T)
 
 
 def _mean_field(f: FloatArray, k: int) -> ProductLaw:

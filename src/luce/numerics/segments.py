@@ -16,11 +16,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.errors import DataError
 from luce.numerics.threads import n_threads
-from luce.types import FloatArray, IntArray
+from luce.types import BoolArray, FloatArray, IntArray
 
 T = TypeVar("T")
 Chunk = tuple[int, int]
@@ -121,7 +120,7 @@ def check_offsets(offsets: Any, n_rows: int) -> IntArray:
     return ends
 
 
-def differing(values: FloatArray, offsets: IntArray) -> NDArray[np.bool_]:
+def differing(values: FloatArray, offsets: IntArray) -> BoolArray:
     """For every query, whether its values differ.
 
     >>> differing(np.array([1.0, 2.0, 3.0, 3.0]), np.array([0, 2, 4])).tolist()

@@ -29,15 +29,15 @@ from luce.scorers.kernel_sums import (
     default_kernels,
     kernel_name,
     kernel_sums,
+    refuse_functions,
     refuse_missing,
-    saved_kernels,
 )
 from luce.scorers.linear import FittedLinear, reciprocal
 from luce.scorers.saved import Fitted, array, below, counted_features
 from luce.scorers.stumps import FittedStumps
 from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.spec import Choice, Range, Spec, option
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 Step = Literal["newton", "unit", "constant"]
 
@@ -263,7 +263,7 @@ class ListColumns(Fitted):
         X = self.values(data, range(len(self.columns)))
         return replace(data, X=X, feature_names=self.names(data.feature_names), schema=None)
 
-    def values(self, data: Groups, wanted: Sequence[int] | IntArray) -> NDArray[np.float32]:
+    def values(self, data: Groups, wanted: Sequence[int] | IntArray) -> Features:
         """A column each; those that are not wanted are 0."""
         X = np.zeros((data.n_rows, len(self.columns)), dtype=np.float32)
         sums: dict[int, FloatArray] = {}
@@ -347,7 +347,7 @@ class FittedListFunctions(FittedLists):
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file; a function as a kernel cannot be kept."""
-        saved_kernels(self.columns.kernels)
+        refuse_functions(self.columns.kernels)
         settings, arrays = self.columns.state()
         inner, own = self.inner.state()
         arrays |= {f"inner.{name}": values for name, values in own.items()}

@@ -16,7 +16,7 @@ from luce.numerics.segments import Chunk, map_chunks, query_index
 from luce.numerics.threads import one_blas_thread
 from luce.scorers.saved import Fitted, array
 from luce.spec import Spec, option
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 PRECISIONS: dict[str, type[np.floating[Any]]] = {"double": np.float64, "single": np.float32}
 TILE = 16
@@ -42,15 +42,13 @@ class References:
     centre: FloatArray
 
     @classmethod
-    def of(
-        cls, X: NDArray[np.float32], y: FloatArray, row: IntArray, query: IntArray, precision: str = "double"
-    ) -> References:
+    def of(cls, X: Features, y: FloatArray, row: IntArray, query: IntArray, precision: str = "double") -> References:
         """From features as they are; products are taken in this precision."""
         centre = X.mean(axis=0, dtype=np.float64)
         number = PRECISIONS[precision]
         return cls((X - centre).astype(number), y.astype(number), row, query, centre)
 
-    def original(self) -> NDArray[np.float32]:
+    def original(self) -> Features:
         """The features as they were."""
         return np.ascontiguousarray(self.X + self.centre, dtype=np.float32)
 
@@ -76,7 +74,7 @@ class Nearness:
         scaled = np.multiply(self.X, self.a.astype(X.dtype), out=self.factors[:, :-1])
         self.factors[:, -1] = -0.5 * np.einsum("ij,ij->i", scaled, scaled)
 
-    def block(self, x: NDArray[np.float32], hidden: NDArray[np.int64]) -> KernelBlock:
+    def block(self, x: Features, hidden: NDArray[np.int64]) -> KernelBlock:
         """The kernel of some documents; `hidden` has the first reference that each does not see and one past the last.
 
         Whole tiles of rows: BLAS sums those of a cut tile in another order, and equal documents must score equally.
@@ -253,7 +251,7 @@ class NadarayaWatsonScorer(Spec):
         ends = np.where(ends - starts == len(self.documents.y), starts, ends)
         return np.column_stack([starts, ends]).astype(np.int64)
 
-    def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def forward(self, parameters: FloatArray, X: Features, offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""
         scores = np.empty(len(X))
         keep = self.kept if len(X) <= self.chunk_rows else None
@@ -270,9 +268,7 @@ class NadarayaWatsonScorer(Spec):
             map_chunks(score, _blocks(len(X), len(self.documents.y)))
         return scores
 
-    def backward(
-        self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
-    ) -> FloatArray:
+    def backward(self, parameters: FloatArray, X: Features, offsets: IntArray, d_scores: FloatArray) -> FloatArray:
         """Gradient in the parameters; a kernel that was too large to keep is computed again."""
         kept = self.kept or {}
         nearness = None if kept else Nearness(parameters, self.documents)
@@ -300,13 +296,13 @@ class FittedNadarayaWatson(Fitted):
     """The average grade of the references, weighed by how near they are."""
 
     a: FloatArray = array("features")
-    X: NDArray[np.float32] = array("documents", "features", dtype=np.float32, key="references")
+    X: Features = array("documents", "features", dtype=np.float32, key="references")
     y: FloatArray = array("documents", key="grades")
     precision: Literal["double", "single"] = "double"
 
     name = "nadaraya_watson"
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """One score a row, between the least and the greatest grade."""
         nothing = np.empty(0, dtype=np.int64)
         documents = References.of(self.X, self.y, nothing, nothing, self.precision)

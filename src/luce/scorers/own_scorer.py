@@ -18,7 +18,7 @@ from luce.errors import SettingError, of_user
 from luce.registry import make, settings_of
 from luce.scorers.linear import Standardisation, standardise_blocks
 from luce.scorers.saved import finite
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 
 class Scorer(ABC):
@@ -83,15 +83,13 @@ class Scorer(ABC):
         """Length of the parameter vector."""
         return whole(f"size of the scorer {self.name!r}", self.size(len(self.scale.mean)), 1)
 
-    def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def forward(self, parameters: FloatArray, X: Features, offsets: IntArray) -> FloatArray:
         """Scores of a block of whole queries."""
         with of_user(f"scores of the scorer {self.name!r}"):
             found = np.asarray(self.scores(parameters.copy(), self.scale(X), *self._queries(offsets)), dtype=np.float64)
         return self._checked("scores", found, (len(X),))
 
-    def backward(
-        self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
-    ) -> FloatArray:
+    def backward(self, parameters: FloatArray, X: Features, offsets: IntArray, d_scores: FloatArray) -> FloatArray:
         """Gradient in the parameters of a block of whole queries."""
         Z = self.scale(X)
         with of_user(f"gradient of the scorer {self.name!r}"):
@@ -147,7 +145,7 @@ class FittedOwn:
         """Features that a row must have."""
         return len(self.scorer.scale.mean)
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """One score a row."""
         return self.scorer.forward(self.parameters, X, offsets)
 

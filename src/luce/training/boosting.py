@@ -69,23 +69,21 @@ class Growth(Additive):
         super().__init__(
             trainer, task, TreeSum(warm_forest(task.warm_start, data.n_features), data.n_features, self.scorer.members)
         )
-        self.derivatives = None if self.loss is None else self._derivatives(self.loss)
+        self.derivatives: Derivatives | None = None
         """None where LightGBM follows an objective of its own."""
+        if self.loss is not None:
+            self.derivatives = Derivatives(
+                self.loss,
+                data.y if task.target is None else task.target,
+                data.offsets,
+                data.query_weight,
+                curvature=self.scorer.curvature,
+                floor=self.scorer.curvature_floor,
+            )
         self.losses = [0.0] * self.scorer.members
         """Of every member, before its last tree."""
         self.unread: list[list[bool]] = []
         """Of every round whose trees only the boosters have yet, which of them grew one."""
-
-    def _derivatives(self, loss: Loss) -> Derivatives:
-        data, target = self.data, self.task.target
-        return Derivatives(
-            loss,
-            data.y if target is None else target,
-            data.offsets,
-            data.query_weight,
-            curvature=self.scorer.curvature,
-            floor=self.scorer.curvature_floor,
-        )
 
     def begin(self) -> None:
         """Make the boosters, from the scores of the checkpoint where there is one."""
@@ -133,11 +131,8 @@ class Growth(Additive):
         self.unread.append([booster.current_iteration() > n for booster, n in zip(self.boosters, before, strict=True)])
         self._note(any(split))
         self.rounds += 1
-        if self.scorer.reestimate and self.rounds % self.scorer.reestimate == 0:
-            self._reestimate()
-
-    def _reestimate(self) -> None:
-        if self.derivatives is not None and len(self.parameters):
+        due = self.scorer.reestimate and self.rounds % self.scorer.reestimate == 0
+        if due and self.derivatives is not None and len(self.parameters):
             self.reestimate(partial(self.derivatives.gradients, self._scores()))
 
     @property

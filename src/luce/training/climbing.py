@@ -232,10 +232,8 @@ class _Search:
         """Begin at `weights`."""
         self.weights = weights
         self.scores = self.bound.forward(weights, self.data.X, self.data.offsets)
-        self.value = float(self.queries.share @ self.queries.values(self.scores[None])[0]) - self._penalty(weights)
-
-    def _penalty(self, weights: FloatArray) -> float:
-        return 0.5 * self.l2 * float(weights @ weights)
+        self.value = float(self.queries.share @ self.queries.values(self.scores[None])[0])
+        self.value -= 0.5 * self.l2 * float(weights @ weights)
 
     def sweep(self, features: IntArray) -> None:
         """Search along each of these features once."""
@@ -267,7 +265,11 @@ class CountedQueries:
     """The queries of a training set that a metric can tell rankings of apart, and its values there."""
 
     def __init__(self, data: Groups, metric: str | Metric, wanted_by: str) -> None:
-        self.metric = _rising(metric, wanted_by)
+        self.metric = metric if isinstance(metric, Metric) else get(metric)
+        if not self.metric.formula.of_labels or not self.metric.greater_is_better:
+            raise SettingError(
+                f"{wanted_by!r} maximises a metric of rankings; {self.metric.name!r} is none: take 'ndcg@10'."
+            )
         self.rmax = float(data.y.max())
         zero = evaluate_arrays(np.zeros(data.n_rows), data.y, data.offsets, [self.metric], None, self.rmax)
         counted = differing(data.y, data.offsets) & np.isfinite(zero[self.metric.name])
@@ -277,7 +279,7 @@ class CountedQueries:
         """Weight of each query, all together 1."""
         self._tiled: tuple[int, FloatArray, IntArray] = (0, np.empty(0), np.empty(0, dtype=np.int64))
 
-    def values(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, scores: FloatArray) -> FloatArray:
         """The metric of several rankings at once: a row of `scores` each, a row of values by query in return."""
         assert self.data is not None
         times = len(scores)
@@ -288,12 +290,3 @@ class CountedQueries:
         _, labels, offsets = self._tiled
         found = evaluate_arrays(scores.ravel(), labels, offsets, [self.metric], None, self.rmax)[self.metric.name]
         return found.reshape(times, self.data.n_queries)
-
-
-def _rising(given: str | Metric, wanted_by: str) -> Metric:
-    metric = given if isinstance(given, Metric) else get(given)
-    if not metric.formula.of_labels or not metric.greater_is_better:
-        raise SettingError(
-            f"{wanted_by!r} maximises a metric of rankings; {metric.name!r} is none: take one such as 'ndcg@10'."
-        )
-    return metric

@@ -200,8 +200,7 @@ class SGD(Gradients):
 
     def way(self, search: Search) -> Training:
         """Steps from the start."""
-        how: dict[str, Any] = {name: getattr(self, name) for name in ("learning_rate", "schedule", "batch_queries")}
-        return Descent(search.objective, search.start, **how, seed=search.task.seed)
+        return Descent(self, search.objective, search.start, search.task.seed)
 
 
 class InBall(Gradients):
@@ -307,9 +306,8 @@ class Projected(InBall):
 
     def way(self, search: Search) -> Training:
         """Epochs from the start."""
-        how: dict[str, Any] = {name: getattr(self, name) for name in ("learning_rate", "batch_queries", "inside")}
-        feasible = self.feasible(search.objective)
-        return ProjectedDescent(search.objective, feasible, search.start, seed=search.task.seed, **how)
+        objective = search.objective
+        return ProjectedDescent(self, objective, self.feasible(objective), search.start, search.task.seed)
 
 
 class ProjectedLBFGS(InBall):

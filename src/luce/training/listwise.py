@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.data.groups import Groups
 from luce.errors import SettingError
@@ -36,7 +35,7 @@ from luce.spec import option
 from luce.training.gradients import base_of
 from luce.training.run import History, scipy_minimum
 from luce.training.task import L2, Task, Trained, Trainer
-from luce.types import FloatArray
+from luce.types import BoolArray, FloatArray
 
 _LARGEST = 50.0
 _STARTS = [(log_a, c) for log_a in (-4.6, -2.3, 0.0) for c in (-3.0, -1.0, 0.0)]
@@ -65,15 +64,15 @@ class Columns:
 
     def __init__(
         self,
-        plain: NDArray[np.float64],
+        plain: FloatArray,
         shapes: FloatArray | None = None,
-        moved: Callable[[NDArray[np.float64], FloatArray], tuple[NDArray[np.float64], Bends]] | None = None,
+        moved: Callable[[FloatArray, FloatArray], tuple[FloatArray, Bends]] | None = None,
     ) -> None:
         self.plain, self.width = plain, plain.shape[1]
         self.shapes = np.empty(0) if shapes is None else shapes
         self._moved = moved
 
-    def at(self, shapes: FloatArray) -> tuple[NDArray[np.float64], Bends]:
+    def at(self, shapes: FloatArray) -> tuple[FloatArray, Bends]:
         """The matrix, and its derivatives in the shapes."""
         return (self.plain, []) if self._moved is None else self._moved(self.plain, shapes)
 
@@ -99,7 +98,7 @@ class Units:
         self._sums = (sums - self.mean) * self.per_spread
         self.kernels = Columns(self._sums, np.array(starts), self._moved if starts else None)
 
-    def _moved(self, plain: NDArray[np.float64], shapes: FloatArray) -> tuple[NDArray[np.float64], Bends]:
+    def _moved(self, plain: FloatArray, shapes: FloatArray) -> tuple[FloatArray, Bends]:
         """Columns with the sums of learned kernels at these shapes."""
         first, at, bends = plain.shape[1] - len(self._learned), 0, []
         columns = plain.copy()
@@ -116,7 +115,7 @@ class Units:
     @cached_property
     def further(self) -> Columns:
         """The columns of terms after the first: constant, power of the base, features, and the kernel sums."""
-        parts: list[NDArray[np.float64]] = [np.ones((len(self.z), 1))]
+        parts: list[FloatArray] = [np.ones((len(self.z), 1))]
         if self._base_of_terms != "same":
             parts.append(self.z[:, None])
         if self.scale is not None:
@@ -187,7 +186,7 @@ class Reranking:
         self,
         data: Groups,
         z: FloatArray,
-        columns: NDArray[np.float64] | Columns,
+        columns: FloatArray | Columns,
         loss: Loss,
         l2: float,
         product: bool,
@@ -234,9 +233,7 @@ class Reranking:
         value, grad, d_own = self.risk.gradients(scores, self.loss.with_parameters(own))
         return value / self.unit, grad / self.unit, d_own / self.unit
 
-    def minimise(
-        self, start: FloatArray, free: NDArray[np.bool_], max_iter: int, tol: float
-    ) -> tuple[FloatArray, float]:
+    def minimise(self, start: FloatArray, free: BoolArray, max_iter: int, tol: float) -> tuple[FloatArray, float]:
         """The vector of the least objective that a search from `start` finds in the `free` entries."""
         own = self.loss.parameter_bounds
         shapes = [(x - _FARTHEST, x + _FARTHEST) for x in self.columns.shapes]
@@ -386,9 +383,7 @@ class _Search:
         self.objectives.append(found.value)
         return found
 
-    def _stage(
-        self, problem: Reranking, start: FloatArray, free: NDArray[np.bool_], before: tuple[Term, ...]
-    ) -> _Stage:
+    def _stage(self, problem: Reranking, start: FloatArray, free: BoolArray, before: tuple[Term, ...]) -> _Stage:
         vector, value = problem.minimise(start, free, self.trainer.max_iter, self.trainer.tol)
         end = 2 + problem.columns.width
         last = end + len(problem.columns.shapes)

@@ -24,7 +24,6 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.data.filling import normalise_within_queries
 from luce.data.groups import Groups
@@ -50,9 +49,9 @@ from luce.scorers.rerankers import (
 )
 from luce.spec import Range, option
 from luce.training.gradients import base_of, linear_base
-from luce.training.run import History, scipy_minimum, search_by_scipy
+from luce.training.run import History, scipy_minimum
 from luce.training.task import L2, Algorithm, Task, Trained
-from luce.types import FloatArray, IntArray
+from luce.types import BoolArray, FloatArray, IntArray
 
 ALPHA = 0.5
 _CLOSE = 1e-9
@@ -60,7 +59,7 @@ _LAMBDAS = tuple(np.linspace(0.0, 1.0, 21))
 _SPREAD = 0.01
 
 
-def choice_costs(utility: FloatArray, right: NDArray[np.bool_], starts: IntArray) -> tuple[FloatArray, FloatArray]:
+def choice_costs(utility: FloatArray, right: BoolArray, starts: IntArray) -> tuple[FloatArray, FloatArray]:
     """What every Luce choice costs, -log of the chance of a right document, and its gradient in the utilities."""
     sizes = np.diff(np.append(starts, len(utility)))
     left, share = shares(utility, starts, sizes)
@@ -71,8 +70,8 @@ def choice_costs(utility: FloatArray, right: NDArray[np.bool_], starts: IntArray
 class Choices(NamedTuple):
     """Choices that were made: the documents left at each, their features, and which were right."""
 
-    features: NDArray[np.float64]
-    right: NDArray[np.bool_]
+    features: FloatArray
+    right: BoolArray
     starts: IntArray
     weight: FloatArray
     """What a choice is worth: the discount of its position times the most that can be gained there; sums to 1."""
@@ -183,7 +182,9 @@ class Greedy(Algorithm):
 
         history = History(converged=True)
         if self.method == "mmr":
-            candidates = [(_mmr(share, len(self.kernels)), 0.0) for share in _LAMBDAS]
+            # Lambda on the base, and lambda - 1 on the largest value of every kernel.
+            of_kernels = np.tile([0.0, 1.0], len(self.kernels))
+            candidates = [(np.append(share, (share - 1.0) * of_kernels), 0.0) for share in _LAMBDAS]
         else:
             penalties = (self.l2,) if valid is None else tuple(sorted(self.l2_grid, reverse=True))
             candidates = _learned(self, data, base, penalties, history)
@@ -196,17 +197,8 @@ class Greedy(Algorithm):
         return Trained(fitted(weights, l2), None, history)
 
 
-def _mmr(share: float, kernels: int) -> FloatArray:
-    """Lambda on the base and lambda - 1 on the largest value of every kernel."""
-    return np.concatenate([[share], np.tile([0.0, share - 1.0], kernels)])
-
-
 def _learned(
-    model: Greedy,
-    data: Groups,
-    base: FloatArray,
-    penalties: tuple[float, ...],
-    history: History,
+    model: Greedy, data: Groups, base: FloatArray, penalties: tuple[float, ...], history: History
 ) -> list[tuple[FloatArray, float]]:
     def state() -> Placing:
         return Placing(data, base, model.kernels, model.normalise, model.powers)
@@ -240,15 +232,13 @@ def _minimise(choices: Choices, unit: FloatArray, l2: float, model: Greedy, hist
 class LatentObjective:
     """Mean cost of a choice plus penalty, as a function of (v, A) in one vector."""
 
-    def __init__(self, Z: NDArray[np.float64], data: Groups, order: IntArray, model: Latent) -> None:
+    def __init__(self, Z: FloatArray, data: Groups, order: IntArray, model: Latent) -> None:
         self.Z, self.rank, self.l2, self.offsets = Z, model.rank, model.l2, data.offsets
         self.query = query_index(data.offsets)
         self.steps = self._plan(data, order, model.depth)
         self.n_choices = sum(len(placed) for _, _, placed, _ in self.steps)
 
-    def _plan(
-        self, data: Groups, order: IntArray, depth: int
-    ) -> list[tuple[IntArray, NDArray[np.bool_], IntArray, IntArray]]:
+    def _plan(self, data: Groups, order: IntArray, depth: int) -> list[tuple[IntArray, BoolArray, IntArray, IntArray]]:
         """For every position: rows left, which of them are right, the rows placed, and where queries start."""
         left = np.ones(data.n_rows, dtype=bool)
         steps = []
@@ -334,16 +324,31 @@ class Latent(Algorithm):
             moments = bound.scale.mean, bound.scale.inverse_sd
             return FittedLatent(vector[: data.n_features].copy(), factors.copy(), *moments, self.depth)
 
-        run = task.start_run(self.max_iter, self.early_stopping, lambda vector: task.judged_scorer(fitted(vector)))
-        search_by_scipy(run, objective.value_and_grad, start, self.tol)
-        return Trained(fitted(run.result), None, run.history)
+        return _searched(self, task, fitted, objective.value_and_grad, start, self.tol)
+
+
+def _searched(
+    model: Latent | CCRF, task: Task, fitted: Any, function: Any, start: FloatArray, ftol: float, bounds: Any = None
+) -> Trained:
+    """L-BFGS-B of SciPy from the start; every iterate is a step of the run, which keeps one of them."""
+    run = task.start_run(model.max_iter, model.early_stopping, lambda vector: task.judged_scorer(fitted(vector)))
+
+    def after(intermediate_result: Any) -> None:
+        run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
+        if run.exhausted:
+            raise StopIteration
+
+    run.resume(start)
+    found = scipy_minimum(function, start, bounds, after, maxiter=run.max_iter, ftol=ftol)
+    run.history.converged = bool(found.status == 0)
+    return Trained(fitted(run.result), None, run.history)
 
 
 class Field(NamedTuple):
     """All documents in the coordinates in which they are independent."""
 
     labels: FloatArray
-    features: NDArray[np.float64]
+    features: FloatArray
     eigenvalues: FloatArray
     pull: FloatArray
     weight: FloatArray
@@ -424,10 +429,8 @@ class CCRF(Algorithm):
         def fitted(vector: FloatArray) -> FittedCCRF:
             return FittedCCRF(np.exp(vector[:-1]), float(vector[-1]), self.form, relation)
 
-        run = task.start_run(self.max_iter, self.early_stopping, lambda vector: task.judged_scorer(fitted(vector)))
         with one_blas_thread():
             field = make_field(data, self.form, relation)
         start = np.append(np.full(data.n_features, -np.log(data.n_features)), 0.01 if feedback else 0.0)
         bounds = [(-20.0, 10.0)] * data.n_features + [(0.0 if feedback else -1e6, 1e6)]
-        search_by_scipy(run, field.value_and_grad, start, self.tol * 1e-2, bounds)
-        return Trained(fitted(run.result), None, run.history)
+        return _searched(self, task, fitted, field.value_and_grad, start, self.tol * 1e-2, bounds)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.data.blocks import Blocks, cut_blocks
 from luce.data.comparisons import Comparisons
@@ -23,7 +22,7 @@ from luce.metrics.evaluate import evaluate_rows
 from luce.registry import make, settings_of
 from luce.spec import Range, Spec
 from luce.training.run import Checkpoints, History, TrainingRun, Validate
-from luce.types import FittedScorer, FloatArray, Progress
+from luce.types import Features, FittedScorer, FloatArray, Progress
 
 _ENDS = ("max_iter", "max_epochs", "tol", "early_stopping")
 """Settings that say when a training ends: it may be taken up again with others."""
@@ -258,7 +257,7 @@ def data_digest(data: Groups | Blocks) -> str:
     return digest.hexdigest()
 
 
-def _checksum(X: NDArray[np.float32], y: FloatArray) -> int:
+def _checksum(X: Features, y: FloatArray) -> int:
     return zlib.crc32(np.ascontiguousarray(X).data)
 
 

@@ -164,29 +164,32 @@ def family_of(family: Any, rho: float | None) -> EdgeFunction:
 
 
 class Felt(NamedTuple):
-    """Value of every query, derivatives in (w1, w2) of each function and in rho; of every edge minus the derivative,
-    and, unless there is no room, the second derivative of a convex majoriser."""
+    """A row a query: its value, the derivatives in (w1, w2) of each function, that in rho; of every edge minus the
+    derivative, and, unless there is no room, the second derivative of a convex majoriser."""
 
-    values: FloatArray
-    d_weights: FloatArray
-    d_rho: FloatArray
+    by_query: FloatArray
     slope: FloatArray
     bend: FloatArray
 
     @classmethod
     def nothing(cls, queries: int, functions: int, edges: int, curved: bool) -> Felt:
         """Nothing felt yet."""
-        by_query = np.zeros(queries), np.zeros((queries, functions, 2)), np.zeros(queries)
-        return cls(*by_query, np.zeros(edges), np.zeros(edges if curved else 0))
+        return cls(np.zeros((queries, 2 + 2 * functions)), np.zeros(edges), np.zeros(edges if curved else 0))
 
-    def add(self, query: int, edges: IntArray, other: Felt) -> None:
-        """Add what some edges of one query come to."""
-        self.values[query] += other.values[0]
-        self.d_weights[query] += other.d_weights[0]
-        self.d_rho[query] += other.d_rho[0]
-        self.slope[edges] += other.slope
-        if len(self.bend):
-            self.bend[edges] += other.bend
+    @property
+    def values(self) -> FloatArray:
+        """Of every query."""
+        return self.by_query[:, 0]
+
+    @property
+    def d_weights(self) -> FloatArray:
+        """(queries, functions, 2)."""
+        return self.by_query[:, 1:-1].reshape(len(self.by_query), -1, 2)
+
+    @property
+    def d_rho(self) -> FloatArray:
+        """Of every query."""
+        return self.by_query[:, -1]
 
 
 def all_pairs(function: EdgeFunction, weights: FloatArray, r: FloatArray, m: FloatArray, curved: bool) -> Felt:

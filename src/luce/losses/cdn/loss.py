@@ -39,13 +39,7 @@ from luce.losses.cdn.sigmoids import meet_in_groups, tables_for, tiered
 from luce.losses.chances import PairProbabilities, exact_pairs
 from luce.losses.pairwise import RankNet
 from luce.numerics.chebyshev import grow_tree
-from luce.numerics.differences import (
-    gather_differences,
-    moments_to_nodes,
-    node_positions,
-    potentials_of_nodes,
-    spread_differences,
-)
+from luce.numerics.differences import gather_differences, moments_to_nodes, node_positions, spread_differences
 from luce.numerics.segments import Chunk, check_offsets, chunk_queries, log_sums, query_index
 from luce.spec import option
 from luce.types import FloatArray, IntArray
@@ -306,17 +300,16 @@ class CDN(Loss):
         else:
             for a, b in chunk_queries(network.edges.graphs[first : last + 1], _EDGES_AT_ONCE):
                 found = self._on_edges(network, network.edges, scores, (first + a, first + b), out)
-                felt.values[a:b], felt.d_weights[a:b], felt.d_rho[a:b] = found.values, found.d_weights, found.d_rho
+                felt.by_query[a:b] = found.by_query
         owner, count = query_index(graphs - first), network.said.made[first:last]
         total = Felt.nothing(len(out.values), self.functions, 0, False)
-        total.values[:] = np.bincount(owner, count * felt.values, len(out.values))
-        total.d_rho[:] = np.bincount(owner, count * felt.d_rho, len(out.values))
-        np.add.at(total.d_weights, owner, count[:, None, None] * felt.d_weights)
+        np.add.at(total.by_query, owner, count[:, None] * felt.by_query)
         return total
 
     def _disconnected(self, network: Network, scores: FloatArray, out: Outputs) -> Felt:
         """Each edge by itself: the pairwise loss at w f, which for w = 1 is the same call."""
-        rows, firsts, _ = out.spans(network.said.offsets)
+        own = network.said.offsets[out.chunk[0] : out.chunk[1] + 1]
+        rows, firsts = slice(own[0], own[-1]), own[:-1] - own[0]
         felt = Felt.nothing(len(out.values), self.functions, 0, False)
         grad, curvature, scaled = np.empty_like(out.grad), np.empty_like(out.curvature), np.zeros_like(scores)
         for k, w in enumerate(self._weights[:, 0]):
@@ -370,7 +363,9 @@ class CDN(Loss):
                 found = all_pairs(self._family, self._weights, r[here], m[here], len(felt.bend) > 0)
                 found.slope[:] *= m[here]
                 found.bend[:] *= m[here[: len(found.bend)]]
-                felt.add(int(graph[hub]), here, found)
+                felt.by_query[graph[hub]] += found.by_query[0]
+                felt.slope[here] += found.slope
+                felt.bend[here[: len(felt.bend)]] += found.bend
             return
         n, weight = len(starts) - 1, m[members]
         values, d_weights, slope, bend = np.empty(n), np.zeros((n, self.functions, 2)), *np.empty((2, len(members)))
@@ -400,13 +395,10 @@ class CDN(Loss):
                 cuts = starts[chains[chain] : chains[chain + 1] + 1]
                 here = slice(cuts[0], cuts[-1])
                 found = self._one_chain(f[here], cuts - cuts[0], grad[here], curvature[here])
-                felt.values[chain], felt.d_weights[chain] = found.values[0], found.d_weights[0]
-                felt.d_rho[chain] = found.d_rho[0]
+                felt.by_query[chain] = found.by_query[0]
         # Every edge weighs as much as its chain, so that a pair of them weighs the square.
         square = said.weight[graphs[0] : graphs[1]] ** 2
-        felt.values[:] *= square
-        felt.d_weights[:] *= square[:, None, None]
-        felt.d_rho[:] *= square
+        felt.by_query[:] *= square[:, None]
         times = np.repeat(square * said.made[graphs[0] : graphs[1]], np.diff(starts[chains]))
         own = slice(*said.offsets[list(out.chunk)])
         for by_row, result in ((grad, out.grad), (curvature, out.curvature)):
@@ -447,8 +439,7 @@ class CDN(Loss):
             if len(result):
                 at_nodes, felt_by = np.zeros(at.size), np.zeros(len(f))
                 at_nodes[kept] = values
-                potentials = potentials_of_nodes(at_nodes.reshape(at.shape), used, matrix)
-                gather_differences(tree, cuts, potentials, *sides, felt_by)
+                gather_differences(tree, cuts, at_nodes.reshape(at.shape), used, matrix, *sides, felt_by)
                 result += felt_by
         return felt
 

@@ -17,12 +17,7 @@ import numpy as np
 
 from luce.numerics.chebyshev import NODES, grow_tree, meetings, n_levels, weighted_cross_sum
 from luce.numerics.compiled import kernel, part
-from luce.numerics.differences import (
-    gather_differences,
-    node_positions,
-    potentials_of_nodes,
-    spread_differences,
-)
+from luce.numerics.differences import gather_differences, node_positions, spread_differences
 from luce.numerics.fast_exp import sigmoid, softplus
 from luce.types import FloatArray
 
@@ -193,9 +188,9 @@ def _on_nodes(tree, starts, width, law, grad, curvature, d_weights):  # type: ig
     flat = at.size
     points, slopes, bends = at.reshape(flat), slope.reshape(flat), bend.reshape(flat)
     value = meet_all(points, node_weights.reshape(flat), law, slopes, bends, d_weights)
-    gather_differences(tree, starts, potentials_of_nodes(slope, used, matrix), -1.0, 1.0, grad)
+    gather_differences(tree, starts, slope, used, matrix, -1.0, 1.0, grad)
     if len(curvature):
-        gather_differences(tree, starts, potentials_of_nodes(bend, used, matrix), 1.0, 1.0, curvature)
+        gather_differences(tree, starts, bend, used, matrix, 1.0, 1.0, curvature)
     return value
 
 
