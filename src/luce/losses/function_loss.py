@@ -16,9 +16,8 @@ from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.registry import make, settings_of, unknown_setting
 from luce.types import FloatArray, IntArray
 
-_FORM = (
-    "a loss is a function (scores, labels) of one query that gives (value, gradient) or (value, gradient, curvature)"
-)
+_FUNCTION = "a function (scores, labels) of one query that gives (value, gradient) or (value, gradient, curvature)"
+_FORM = f"a loss is {_FUNCTION}"
 _STEP = 1e-4
 _TRAITS = ("shift_invariant", "ordinal", "permutation_invariant", "smooth")
 
@@ -91,9 +90,7 @@ class FunctionLoss(Loss):
             value, gradient = float(given[0]), _reals(given[1])
             bend = 1.0 if len(given) == 2 else _reals(given[2])
         except (TypeError, ValueError) as error:
-            raise SettingError(
-                f"The loss {self.name!r} gave something else than numbers ({error}); {_FORM}."
-            ) from error
+            raise SettingError(f"The loss {self.name!r} gave no numbers ({error}); {_FORM}.") from error
         if gradient.shape != scores.shape or (len(given) == 3 and np.shape(bend) != scores.shape):
             shape = gradient.shape if gradient.shape != scores.shape else np.shape(bend)
             raise SettingError(
@@ -169,9 +166,7 @@ def as_loss(part: Any) -> Loss:
     if isclass(part):
         raise SettingError(f"The loss is the class {part.__name__}; give an object: {part.__name__}().")
     if not callable(part):
-        raise SettingError(
-            f"The loss is {part!r:.100}; give a name, a luce.losses.Loss, or {_FORM.partition(' is ')[2]}."
-        )
+        raise SettingError(f"The loss is {part!r:.100}; give a name, a luce.losses.Loss, or {_FUNCTION}.")
     return FunctionLoss(part)
 
 

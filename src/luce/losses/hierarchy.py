@@ -138,9 +138,8 @@ class HierarchicalOrdering:
         f = check_scores(scores)
         named = np.asarray(top)
         if len(named) != min(self.k, len(f)) or len(set(top)) != len(top) or not set(top) <= set(range(len(f))):
-            raise DataError(
-                f"A top names {min(self.k, len(f))} different documents of {len(f)}, from 0; got {list(top)}."
-            )
+            k = min(self.k, len(f))
+            raise DataError(f"A top names {k} different documents of {len(f)}, from 0; got {list(top)}.")
         members, chances = self.sets(f)
         at = int(np.flatnonzero((members == np.sort(named)).all(axis=1))[0])
         with np.errstate(divide="ignore"):

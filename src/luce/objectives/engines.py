@@ -27,9 +27,7 @@ def offsets_of(group: ArrayLike | None, n_rows: int) -> IntArray:
     [0, 2, 5]
     """
     if group is None or np.size(group) == 0:
-        raise DataError(
-            "The engine has no query groups; give the sizes of the queries as `group`, or `qid`, with the data."
-        )
+        raise DataError("The engine has no query groups; give sizes of queries as `group`, or `qid`, with the data.")
     sizes = np.asarray(group, dtype=np.int64)
     if sizes.sum() != n_rows:
         raise DataError(f"The query groups hold {sizes.sum()} documents and the data {n_rows}; they must agree.")

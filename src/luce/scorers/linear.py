@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -44,6 +44,15 @@ def reciprocal(values: FloatArray, least: float | FloatArray = 0.0) -> FloatArra
     return np.divide(1.0, values, out=np.zeros_like(values), where=values > least)
 
 
+def refuse_gaps(bad: Any) -> None:
+    """An error that names the first feature that is not finite, if there is one."""
+    if bad.any():
+        raise DataError(
+            f"Feature {int(np.argmax(bad)) + 1} has NaN or infinite values; training needs finite ones: fill them in "
+            "first."
+        )
+
+
 def standardise(X: Features) -> Standardisation:
     """Moments of the columns in one pass over X; NaN and infinity are refused.
 
@@ -66,12 +75,7 @@ def standardise_blocks(data: Blocks) -> Standardisation:
         first_moment, second_moment = sums / data.n_rows
         variance = second_moment - first_moment**2
         mean = shift + first_moment
-    bad = ~np.isfinite(variance)
-    if bad.any():
-        raise DataError(
-            f"Feature {int(np.flatnonzero(bad)[0]) + 1} has NaN or infinite values; training needs finite "
-            "ones: fill them in first."
-        )
+    refuse_gaps(~np.isfinite(variance))
     # Float32 carries 7 digits: a spread below that of the mean is rounding, not information.
     constant = variance <= (1e-7 * np.abs(mean)) ** 2
     return Standardisation(mean, reciprocal(np.sqrt(np.where(constant, 0.0, variance))))

@@ -14,6 +14,7 @@ from luce.numerics.compiled import kernel
 from luce.numerics.fast_exp import fast_exp, fast_exp_single
 from luce.numerics.segments import Chunk, map_chunks, query_index
 from luce.numerics.threads import one_blas_thread
+from luce.scorers.linear import refuse_gaps
 from luce.scorers.saved import Fitted, array
 from luce.spec import Spec, option
 from luce.types import Features, FloatArray, IntArray
@@ -197,20 +198,13 @@ class NadarayaWatsonScorer(Spec):
     def bind(self, data: Groups) -> NadarayaWatsonScorer:
         """Take the training documents and their grades."""
         if data.n_rows > 1 and data.y.min() == data.y.max():
-            raise DataError(
-                "nadaraya_watson averages grades, and those of the data are all equal; take scorer 'linear'."
-            )
+            raise DataError("nadaraya_watson averages grades, and those of the data are equal; take scorer 'linear'.")
         if self.leave_out == "query" and data.n_queries == 1 and data.n_rows > 1:
             raise DataError(
                 "nadaraya_watson scores a query by the others, and there is only one; give more queries, "
                 "or leave_out='document'."
             )
-        bad = ~np.isfinite(data.X).all(axis=0)
-        if bad.any():
-            raise DataError(
-                f"Feature {int(np.flatnonzero(bad)[0]) + 1} has NaN or infinite values; training needs finite "
-                "ones: fill them in first."
-            )
+        refuse_gaps(~np.isfinite(data.X).all(axis=0))
         rows = np.arange(data.n_rows)
         if self.references is not None and self.references < data.n_rows:
             drawn = np.random.default_rng(self.seed).choice(data.n_rows, self.references, replace=False)

@@ -64,9 +64,7 @@ class Scorer(ABC):
         """The same scorer with the moments of a training set."""
         for method in ("scores", "gradient"):
             if not callable(getattr(self, method, None)):
-                raise SettingError(
-                    f"The scorer {self.name!r} has no method {method}; a scorer gives scores and gradient."
-                )
+                raise SettingError(f"The scorer {self.name!r} has no method {method}; it gives scores and gradient.")
         bound = self._with(standardise_blocks(data))
         with of_user(f"initial of the scorer {self.name!r}"):
             start = np.asarray(bound.initial(np.random.default_rng(0)), dtype=np.float64)
@@ -101,9 +99,7 @@ class Scorer(ABC):
     def _checked(self, what: str, found: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         if found.shape != shape or not np.isfinite(found).all():
             wrong = f"shape {found.shape}" if found.shape != shape else "NaN or infinity"
-            raise SettingError(
-                f"{what} of the scorer {self.name!r} gave {wrong}; {shape[0]} finite numbers are needed."
-            )
+            raise SettingError(f"{what} of the scorer {self.name!r} gave {wrong}; it needs {shape[0]} finite numbers.")
         return found
 
     def fitted(self, parameters: FloatArray) -> FittedOwn:

@@ -58,9 +58,7 @@ class SecondOrderScorer(OnStandardised):
 
     def _check(self) -> None:
         if self.threshold is not None and self.count is not None:
-            raise SettingError(
-                f"Both threshold={self.threshold!r} and count={self.count!r} were given; give one of them."
-            )
+            raise SettingError(f"threshold={self.threshold!r} and count={self.count!r} were given; give one of them.")
 
     @cached_property
     def products(self) -> Products:

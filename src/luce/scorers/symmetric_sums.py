@@ -88,13 +88,10 @@ def decompose(table: ArrayLike, *, tol: float = 1e-9, seed: int = 0) -> Symmetri
 def _checked(h: FloatArray) -> tuple[int, int]:
     m, d = h.ndim, h.shape[0] if h.ndim else 0
     if m < 1 or d < 1 or h.shape != (d,) * m or not np.isfinite(h).all():
-        raise DataError(
-            f"The table has the shape {h.shape}; give finite numbers with an axis of one length an argument."
-        )
+        raise DataError(f"The table has the shape {h.shape}; give finite numbers, an axis of one length an argument.")
     if comb(d + m - 1, m) > _MOST:
-        raise DataError(
-            f"{m} arguments of {d} values have {comb(d + m - 1, m):,} different cells; {_MOST:,} are allowed."
-        )
+        cells = comb(d + m - 1, m)
+        raise DataError(f"{m} arguments of {d} values have {cells:,} different cells; {_MOST:,} are allowed.")
     largest = max(float(np.abs(h).max()), np.finfo(float).tiny)
     for axis in range(1, m):
         if np.abs(h - np.swapaxes(h, 0, axis)).max() > 1e-9 * largest:

@@ -45,11 +45,11 @@ class Boosting(Stepwise):
     early_stopping: int | Literal["auto"] | None = option(default="auto", least=1)
 
     name: ClassVar[str] = "boosting"
+    trains: ClassVar[tuple[str, ...]] = ("trees",)
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
-        """Refuse all scorers but trees."""
-        if not isinstance(scorer, TreesScorer):
-            raise SettingError(f"The trainer 'boosting' grows the scorer 'trees', not {scorer.name!r}.")
+        """Refuse a setting of trees that has no effect with this loss."""
+        super().check(scorer, loss)
         learns = scorer.reestimate is None or (loss is not None and len(loss.parameters) > 0)
         heard(scorer.name, {"reestimate": (scorer.reestimate, 10)}, learns, "a loss with a tie parameter to be learned")
 

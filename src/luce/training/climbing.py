@@ -17,7 +17,7 @@ from luce.numerics.segments import differing
 from luce.scorers.linear import LinearScorer
 from luce.spec import Choice, Range, option
 from luce.training.run import Step, Training, TrainingRun
-from luce.training.task import Algorithm, Stepwise, Task, Trained
+from luce.training.task import Rounds, Stepwise, Task, Trained
 from luce.types import FloatArray, IntArray
 
 _ENOUGH = 1e-6
@@ -33,7 +33,7 @@ def _metric(name: str, given: Any) -> Any:
     return given
 
 
-class AdaRank(Stepwise, Algorithm):
+class AdaRank(Stepwise, Rounds):
     r"""Boosted single features on a metric: add the one that is best on the queries that are still ranked badly.
 
     Round t takes the standardised feature $h = z_k$ or $-z_k$ of the largest $\sum_q P_t(q) E(h, q)$, adds it with the
@@ -49,14 +49,10 @@ class AdaRank(Stepwise, Algorithm):
         The metric that weighs queries and features; None is the `metric` of the ranker.
     both_directions
         Whether a feature may also be taken with small values first; Xu and Li take large ones only.
-    max_iter, early_stopping
-        Rounds at most, and rounds without a better validation metric that end it (None: never).
     """
 
     metric: str | None = option(default=None, convert=_metric, tune=Choice((None, "map", "ndcg@5", "ndcg")))
     both_directions: bool = option(default=True, tune=Choice((True, False)))
-    max_iter: int = option(default=100, least=0)
-    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "adarank"
     refuses: ClassVar[tuple[str, ...]] = ("target", "base", "warm_start")
@@ -148,7 +144,7 @@ def _feature_values(queries: CountedQueries, sign: float) -> FloatArray:
     return values
 
 
-class CoordinateAscent(Algorithm):
+class CoordinateAscent(Rounds):
     r"""A linear scorer by line searches on a metric, one weight after the other.
 
     Maximise $\bar E(w) - \frac{l2}{2} \|w\|^2$ with $\|w\|_1 = 1$, where $\bar E$ is the mean of the metric.
@@ -174,8 +170,6 @@ class CoordinateAscent(Algorithm):
     metric: str | None = option(default=None, convert=_metric)
     restarts: int = option(default=2, least=0, tune=Range(0, 4, log=False, whole=True))
     l2: float = option(default=0.01, least=0, tune=Range(1e-4, 1.0))
-    max_iter: int = option(default=100, least=0)
-    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "coordinate_ascent"
 

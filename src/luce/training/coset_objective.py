@@ -16,14 +16,14 @@ from luce.scorers.cps import CPSScorer, FittedCPS, distances, list_value
 from luce.spec import option
 from luce.training.gradients import LBFGS
 from luce.training.objective import Objective
-from luce.training.task import L2, Algorithm, Task, Trained
+from luce.training.task import Minimised, Rounds, Task, Trained
 from luce.types import FloatArray
 
 _EVERYTHING = 2**31 - 1
 """Stages enough for any list."""
 
 
-class CPS(Algorithm):
+class CPS(Minimised, Rounds):
     """The coset-permutation model of the first k documents, by L-BFGS; it learns from grades or from lists.
 
     Parameters
@@ -32,16 +32,10 @@ class CPS(Algorithm):
         Stages: how many documents of a list count; None: the whole of every list.
     ties
         Equal labels at the cut, as for the `hom` losses; inside the top they are put in an order drawn by a fixed seed.
-    l2, max_iter, tol, early_stopping
-        As for the trainer `lbfgs`.
     """
 
     k: int | None = option(default=10, least=1, most=2**31)
     ties: str = "extend"
-    l2: float = option(default=0.01, least=0, tune=L2)
-    max_iter: int = option(default=100, least=0)
-    tol: float = option(default=1e-5, above=0)
-    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "cps"
     refuses: ClassVar[tuple[str, ...]] = ("base",)
@@ -68,9 +62,7 @@ def one_target(target: Any) -> Any:
     if target is None:
         return None
     if np.ptp(target.labels) > 0:
-        raise SettingError(
-            "topk-cps learns from grades or from lists, not from both; give data whose grades are equal."
-        )
+        raise SettingError("topk-cps learns from grades or from lists, not both; give data whose grades are equal.")
     return target.comparisons
 
 

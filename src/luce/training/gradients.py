@@ -54,8 +54,6 @@ class Gradients(Trainer):
     refuses: ClassVar[tuple[str, ...]] = ("base",)
     draws: ClassVar[bool] = True
     """Whether steps are drawn, so that a checkpoint goes with one seed."""
-    exact: ClassVar[bool] = False
-    """Whether a gradient that is drawn would lead it astray."""
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer without parameters, and a loss whose gradient the trainer cannot use."""
@@ -64,10 +62,7 @@ class Gradients(Trainer):
                 f"The trainer {self.name!r} follows gradients of parameters, which the scorer {scorer.name!r} does not "
                 f"give; leave trainer at 'auto'."
             )
-        if self.exact and loss is not None and loss.stochastic:
-            raise SettingError(
-                f"The gradient of {loss.name!r} is sampled, which L-BFGS cannot use; take trainer='sgd'."
-            )
+        super().check(scorer, loss)
 
     def train(self, task: Task) -> Trained:
         """Fit a differentiable scorer."""

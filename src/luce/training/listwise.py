@@ -18,7 +18,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.errors import SettingError
 from luce.losses.base import Loss, Risk
 from luce.scorers.kernel_sums import (
     Kernel,
@@ -31,10 +30,9 @@ from luce.scorers.kernel_sums import (
 )
 from luce.scorers.linear import reciprocal, standardise
 from luce.scorers.listwise import FittedListwise, ListwiseScorer
-from luce.spec import option
 from luce.training.gradients import base_of
 from luce.training.run import History, scipy_minimum
-from luce.training.task import L2, Task, Trained, Trainer
+from luce.training.task import Minimised, Task, Trained, Trainer
 from luce.types import BoolArray, FloatArray
 
 _LARGEST = 50.0
@@ -243,32 +241,19 @@ class Reranking:
         return found.x, float(found.fun)
 
 
-class Reranker(Trainer):
+class Reranker(Minimised, Trainer):
     """Fits the scorer `listwise`; with validation data the penalty of the best metric is taken, or no reranking at all.
 
     Parameters
     ----------
     l2
         Strength of the penalty where there are no validation data.
-    max_iter, tol
-        When L-BFGS ends, as for the trainer `lbfgs`.
     """
 
-    l2: float = option(default=0.01, least=0, tune=L2)
-    max_iter: int = option(default=100, least=0)
-    tol: float = option(default=1e-5, above=0)
-
     name: ClassVar[str] = "reranking"
+    trains: ClassVar[tuple[str, ...]] = ("listwise",)
+    exact: ClassVar[bool] = True
     refuses: ClassVar[tuple[str, ...]] = ("target", "checkpoint", "warm_start")
-
-    def check(self, scorer: Any, loss: Loss | None) -> None:
-        """Refuse all scorers but one, and losses whose gradient is drawn."""
-        if not isinstance(scorer, ListwiseScorer):
-            raise SettingError(f"The trainer 'reranking' trains the scorer 'listwise', not {scorer.name!r}.")
-        if loss is not None and loss.stochastic:
-            raise SettingError(
-                f"The gradient of {loss.name!r} is sampled, which the reranker cannot use; take another loss."
-            )
 
     def train(self, task: Task) -> Trained:
         """All penalties, then further terms."""

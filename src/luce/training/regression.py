@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.errors import DataError, SettingError
+from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.losses.ndcg import NDCGMix, NDCGSquare
 from luce.losses.retargeting import levels_of, nearest_targets
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
 from luce.numerics.threads import n_threads
 from luce.scorers.forest import Forest
-from luce.scorers.linear import FittedLinear, LinearScorer
+from luce.scorers.linear import FittedLinear, LinearScorer, refuse_gaps
 from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.spec import Range, option
 from luce.training.boosting import Boosting
@@ -163,8 +163,7 @@ class RandomForest(Algorithm):
         data = task.data
         from sklearn.ensemble import RandomForestRegressor
 
-        if not np.isfinite(data.X).all():
-            raise DataError("The features have NaN or infinite values; a random forest needs finite ones: fill them.")
+        refuse_gaps(~np.isfinite(data.X).all(axis=0))
         weight = None if data.query_weight is None else data.query_weight[query_index(data.offsets)]
         grower = RandomForestRegressor(
             n_estimators=self.trees,

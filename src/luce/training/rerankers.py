@@ -19,7 +19,7 @@ $\sum d y^2 - 2 y u + u^2 / d - \frac12 \log d$ over all documents.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -50,7 +50,7 @@ from luce.scorers.rerankers import (
 from luce.spec import Range, option
 from luce.training.gradients import base_of, linear_base
 from luce.training.run import History, scipy_minimum
-from luce.training.task import L2, Algorithm, Task, Trained
+from luce.training.task import Algorithm, Minimised, Rounds, Task, Trained
 from luce.types import BoolArray, FloatArray, IntArray
 
 ALPHA = 0.5
@@ -116,7 +116,7 @@ def ideal_choices(data: Groups, state: Placing, depth: int, weights: FloatArray 
     return Choices(np.concatenate(features), np.concatenate(right), begins, share / share.sum())
 
 
-class Greedy(Algorithm):
+class Greedy(Minimised, Algorithm):
     """The greedy reranker; it learns from the subtopics of the data.
 
     Parameters
@@ -135,8 +135,6 @@ class Greedy(Algorithm):
         Penalties among which validation data choose; without such data, `l2` is taken.
     powers
         Powers of the cosine, each with weights of its own: 1 first, then rising whole numbers. MMR takes the first.
-    max_iter, tol
-        When L-BFGS ends, as for the trainer `lbfgs`.
     """
 
     method: Literal["luce", "mmr"] = "luce"
@@ -146,9 +144,6 @@ class Greedy(Algorithm):
     metric: str = "alpha_ndcg@10"
     l2_grid: Any = option(default=L2_GRID, convert=checked_grid)
     powers: Any = option(default=(1, 2, 4, 8, 16), convert=checked_powers)
-    l2: float = option(default=0.01, least=0, tune=L2)
-    max_iter: int = option(default=100, least=0)
-    tol: float = option(default=1e-5, above=0)
 
     name: ClassVar[str] = "greedy"
     refuses: ClassVar[tuple[str, ...]] = ("target", "checkpoint", "warm_start")
@@ -281,7 +276,7 @@ class LatentObjective:
         return value / max(self.n_choices, 1) + 0.5 * self.l2 * float(vector @ vector), grad + self.l2 * vector
 
 
-class Latent(Algorithm):
+class Latent(Minimised, Rounds):
     r"""Latent structured ranking (Weston and Blitzer, 2012): documents beside each other count by a low-rank product.
 
     L-BFGS from a linear ranker and a small random A; the iterate that is best on validation data is kept.
@@ -292,18 +287,10 @@ class Latent(Algorithm):
         Rows of A.
     depth
         Positions that are filled greedily and learned from; the other documents follow by their last utility.
-    l2
-        Strength of the penalty.
-    max_iter, tol, early_stopping
-        When L-BFGS ends, as for the trainer `lbfgs`.
     """
 
     rank: int = option(default=5, least=1, most=10**6)
     depth: int = option(default=10, least=1)
-    l2: float = option(default=0.01, least=0, tune=L2)
-    max_iter: int = option(default=100, least=0)
-    tol: float = option(default=1e-5, above=0)
-    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "latent"
 
@@ -386,7 +373,7 @@ def make_field(data: Groups, form: str, relation: str | None) -> Field:
     return Field(y, X, eigenvalues, pull, by_row / by_row.sum())
 
 
-class CCRF(Algorithm):
+class CCRF(Rounds):
     r"""A continuous conditional random field of documents (Qin et al., 2008).
 
     The most probable alpha and beta; the iterate that is best on validation data is kept.
@@ -398,15 +385,15 @@ class CCRF(Algorithm):
     relation
         A relation of the data, or "cosine" of the features (for feedback). None: the only relation that the data have;
         where there is none, the cosine for feedback, and for distillation nothing, which is the linear case.
-    max_iter, tol, early_stopping
+    tol
         When L-BFGS ends, as for the trainer `lbfgs`.
     """
 
     form: Literal["feedback", "distillation"] = "feedback"
     relation: str | None = None
+    _: KW_ONLY
     max_iter: int = option(default=100, least=0, tune=Range(10, 200, whole=True))
     tol: float = option(default=1e-5, above=0)
-    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "ccrf"
 

@@ -6,7 +6,7 @@ import hashlib
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,7 +20,7 @@ from luce.losses.base import Loss
 from luce.metrics.catalog import Metric, get
 from luce.metrics.evaluate import evaluate_rows
 from luce.registry import make, settings_of
-from luce.spec import Range, Spec
+from luce.spec import Range, Spec, option
 from luce.training.run import Checkpoints, History, TrainingRun, Validate
 from luce.types import Features, FittedScorer, FloatArray, Progress
 
@@ -154,9 +154,18 @@ class Trainer(Spec, ABC):
     """True for an algorithm that takes NaN for what is missing; elsewhere the scorer says it."""
     refuses: ClassVar[tuple[str, ...]] = ()
     """Parts of a task that this trainer has no use for."""
+    exact: ClassVar[bool] = False
+    """True where a gradient that is drawn would lead astray."""
+    trains: ClassVar[tuple[str, ...]] = ()
+    """Names of the scorers that this trainer trains; none: whatever `check` lets pass."""
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer or loss that this trainer cannot train, before any data are read."""
+        if self.trains and scorer.name not in self.trains:
+            known = ", ".join(map(repr, self.trains))
+            raise SettingError(f"The trainer {self.name!r} trains the scorer {known}, not {scorer.name!r}.")
+        if self.exact and loss is not None and loss.stochastic:
+            raise SettingError(f"The gradient of {loss.name!r} is sampled, which {self.name!r} cannot use; take 'sgd'.")
 
     def judge(self, metric: Metric, stated: Comparisons) -> Metric:
         """What judges lists or preferences where this metric was chosen; it itself, but for who brings a loss."""
@@ -206,6 +215,37 @@ class Algorithm(Trainer):
                     f"{self.name!r} is an algorithm with a {what} of its own, so that the {what} "
                     f"{getattr(given, 'name', given)!r} would not be used; leave it out."
                 )
+
+
+class Rounds(Algorithm):
+    """An algorithm that goes round after round.
+
+    Parameters
+    ----------
+    max_iter, early_stopping
+        Rounds at most, and rounds without a better validation metric that end it (None: never).
+    """
+
+    _: KW_ONLY
+    max_iter: int = option(default=100, least=0)
+    early_stopping: int | None = option(default=20, least=1)
+
+
+class Minimised(Spec):
+    """What ends with the minimum of an objective, by L-BFGS.
+
+    Parameters
+    ----------
+    l2
+        Strength of the penalty.
+    max_iter, tol
+        When the search ends, as for the trainer `lbfgs`.
+    """
+
+    _: KW_ONLY
+    l2: float = option(default=0.01, least=0, tune=L2)
+    max_iter: int = option(default=100, least=0)
+    tol: float = option(default=1e-5, above=0)
 
 
 class OwnTrainer(Trainer):

@@ -75,9 +75,7 @@ Function = tuple[int, int, float, float]
 def _functions(loss: CDN, edges: Sequence[tuple[int, int]]) -> list[Function]:
     network = _network(loss)
     if network.topology == "list" or not isinstance(network._family, Sigmoid):
-        raise SettingError(
-            "Only networks of bivariate sigmoids have densities here; leave family out, and topology 'list'."
-        )
+        raise SettingError("Only networks of bivariate sigmoids have densities; leave family out, and topology 'list'.")
     if not 1 <= len(edges) <= MOST_EDGES or len(set(edges)) != len(edges):
         raise SettingError(f"{len(edges)} edges were given; 1 to {MOST_EDGES} different ones are needed.")
     if network.topology == "disconnected":
