@@ -289,7 +289,10 @@ def as_labels(loss: Loss, target: Target, offsets: IntArray) -> FloatArray:
     """The target as finite grades, one a row."""
     if isinstance(target, Comparisons):
         raise SettingError(f"The loss {loss.name!r} needs grades, one a document; it cannot use comparisons.")
-    labels = np.ascontiguousarray(target, dtype=np.float64)
+    try:
+        labels = np.ascontiguousarray(target, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError("Labels that are no numbers cannot be compared; give grades, higher is better.") from error
     if labels.shape != (offsets[-1],) or not np.isfinite(labels).all():
         raise DataError(f"{offsets[-1]} scores need as many finite labels; got shape {labels.shape}.")
     return labels

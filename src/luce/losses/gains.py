@@ -99,7 +99,15 @@ class GainRule(Spec):
 
     def _gains(self, labels: FloatArray, offsets: IntArray) -> FloatArray:
         if not isinstance(self.gain, str):
-            return _by_grade(np.asarray(self.gain), labels)
+            gains, grade = np.asarray(self.gain), labels.astype(np.int64)
+            bad = (grade != labels) | (grade < 0) | (grade >= len(gains))
+            if bad.any():
+                row = int(np.argmax(bad))
+                raise DataError(
+                    f"The grade of row {row} is {labels[row]:g}; with gains given by grade it must be a whole number "
+                    f"from 0 to {len(gains) - 1}."
+                )
+            return gains[grade]
         positive = np.maximum(labels, 0.0)
         if self.gain == "linear":
             return positive
@@ -118,15 +126,3 @@ class GainRule(Spec):
         if self.k is not None:
             weights[self.k :] = 0.0
         return weights
-
-
-def _by_grade(gains: FloatArray, labels: FloatArray) -> FloatArray:
-    grade = labels.astype(np.int64)
-    bad = (grade != labels) | (grade < 0) | (grade >= len(gains))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise DataError(
-            f"The grade of row {row} is {labels[row]:g}; with gains given by grade it must be a whole number from 0 to "
-            f"{len(gains) - 1}."
-        )
-    return gains[grade]

@@ -8,10 +8,10 @@ one by one, which is for few documents; the losses `hom_gg`, `hom_oo` and `hom_o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations, permutations
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +22,9 @@ from luce.checks import number, whole
 from luce.errors import DataError, SettingError
 from luce.losses.base import check_scores
 from luce.losses.top_lists import GROUP_GROUP, ONE_GROUP, ONE_ONE
-from luce.losses.top_sets import indicators, log_between
-from luce.types import BoolArray, FloatArray, IntArray
+from luce.losses.top_sets import FirstLayer, all_sets, log_between
+from luce.types import FloatArray, IntArray
 
-FirstLayer = Callable[[FloatArray, BoolArray], FloatArray]
-"""Log of a weight for each set of documents: scores (n), and a row (n) that is True inside T for each set."""
 MOST = 100_000
 """Sets, or orders, that are gone through."""
 
@@ -119,11 +117,9 @@ class HierarchicalOrdering:
         f = check_scores(scores)
         k = min(self.k, len(f))
         _few(math.comb(len(f), k), f"sets of {k}")
-        members = np.array(list(combinations(range(len(f)), k)), dtype=np.int64)
         if k == len(f):
-            return members, np.ones(1)
-        layer = FIRST_LAYERS[self.first] if isinstance(self.first, str) else self.first
-        logs = np.asarray(layer(f, indicators(members, len(f))), dtype=np.float64)
+            return np.arange(k)[None, :], np.ones(1)
+        members, logs = all_sets(FIRST_LAYERS[self.first] if isinstance(self.first, str) else self.first, f, k)
         if logs.shape != (len(members),) or np.isnan(logs).any() or not np.isfinite(logs.max()):
             raise SettingError("The first layer must give one log-weight a set, not NaN and not all of them -inf.")
         return members, softmax(logs)

@@ -11,6 +11,8 @@ for scores of any spread that was tried, and mostly nine in ten. `hom_oo` needs 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 from itertools import chain, combinations
 from typing import NamedTuple
 
@@ -39,7 +41,7 @@ class AllSets:
     """
 
     def __init__(self, kind: int, scores: FloatArray, k: int) -> None:
-        self.members, logs = all_sets(kind, scores, k)
+        self.members, logs = all_sets(partial(log_between, kind), scores, k)
         self.probability, self.log_total = softmax(logs), float(logsumexp(logs))
         inside = indicators(self.members, len(scores)).astype(np.float64)
         self.chance: FloatArray = self.probability @ inside
@@ -171,14 +173,17 @@ def log_between(kind: int, scores: FloatArray, inside: BoolArray) -> FloatArray:
     return logs
 
 
-def all_sets(kind: int, scores: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
-    """Every set of k documents, in lexicographic order, and log P_TF of each (unnormalised)."""
+FirstLayer = Callable[[FloatArray, BoolArray], FloatArray]
+"""Log of a weight for each set of documents: scores (n), and a row (n) that is True inside T for each set."""
+
+
+def all_sets(layer: FirstLayer, scores: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+    """Every set of k documents, in lexicographic order, and the log-weight of each, such as log P_TF (unnormalised)."""
     n = len(scores)
     members = np.fromiter(chain.from_iterable(combinations(range(n), k)), dtype=np.int64).reshape(-1, k)
     some = max(1, _AT_ONCE // n)
-    return members, np.concatenate(
-        [log_between(kind, scores, indicators(members[a : a + some], n)) for a in range(0, len(members), some)]
-    )
+    cuts = range(0, len(members), some)
+    return members, np.concatenate([np.ravel(layer(scores, indicators(members[a : a + some], n))) for a in cuts])
 
 
 def mean_slopes(kind: int, scores: FloatArray, inside: FloatArray, weight: FloatArray) -> FloatArray:

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from luce.data.comparisons import Comparisons
 from luce.data.statements import Statements
-from luce.errors import DataError, LuceWarning, SettingError
-from luce.losses.base import Loss, Outputs, Target, as_labels
+from luce.errors import LuceWarning, SettingError
+from luce.losses.base import Loss, Outputs, Target, statements
 from luce.losses.cdn.functions import (
     INFINITE,
     Felt,
@@ -219,16 +219,9 @@ class CDN(Loss):
 
     def prepare(self, target: Target, offsets: IntArray) -> Network:
         """Order graphs, and the edges that functions connect."""
-        try:
-            said = (
-                order_graphs(target, offsets, closure=self.closure, acyclic=self.acyclic)
-                if isinstance(target, Comparisons)
-                else Statements.of_grades(as_labels(self, target, offsets), offsets)
-            )
-        except (TypeError, ValueError) as error:
-            if isinstance(error, DataError | SettingError):
-                raise
-            raise DataError("Labels that are no numbers cannot be compared; give grades, higher is better.") from error
+        said = statements(self, target, offsets).closed()
+        if isinstance(target, Comparisons):
+            said = order_graphs(said, closure=self.closure, acyclic=self.acyclic)
         n_edges = _by_query(said, edge_counts(said) * said.times)
         if not n_edges.any() and np.diff(offsets).max(initial=0) > 1:
             what = "The target has no preference (all its pairs are tied): 'cdn' has nothing to learn from."

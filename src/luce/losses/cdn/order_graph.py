@@ -82,17 +82,16 @@ def _edges_at(said: Statements, index: IntArray, bounds: IntArray, graphs: IntAr
     return Edges(said.rows[better], said.rows[worse], weight, graphs)
 
 
-def order_graphs(target: Comparisons, offsets: IntArray, *, closure: bool, acyclic: bool) -> Statements:
-    """Explicit preferences and those of lists, as closed chains; with `closure` those that they imply beside.
+def order_graphs(said: Statements, *, closure: bool, acyclic: bool) -> Statements:
+    """Closed chains of explicit preferences and lists; with `closure` those that they imply beside.
 
-    >>> said = order_graphs(Comparisons(wins=[(0, 1), (1, 2)]), np.array([0, 3]), closure=True, acyclic=True)
-    >>> edges = edges_of(said)
+    >>> said = Statements.of_comparisons(Comparisons(wins=[(0, 1), (1, 2)]), np.array([0, 3]))
+    >>> edges = edges_of(order_graphs(said, closure=True, acyclic=True))
     >>> edges.better.tolist(), edges.worse.tolist()
     ([0, 1, 0], [1, 2, 2])
     """
-    said = Statements.of_comparisons(target, offsets).closed()
     if acyclic:
-        _refuse_circles(np.column_stack(edges_of(said)[:2]), offsets)
+        _refuse_circles(np.column_stack(edges_of(said)[:2]), said.offsets)
     return _closed(said) if closure else said
 
 
