@@ -164,33 +164,21 @@ class Loss(Spec, ABC, open_to_change=True):
         return int(np.sum(~differing(np.asarray(target, dtype=np.float64), bounds))) if len(bounds) > 1 else 0
 
     def value_and_grad(
-        self,
-        scores: ArrayLike,
-        target: Target,
-        offsets: ArrayLike | None = None,
-        query_weight: ArrayLike | None = None,
+        self, scores: ArrayLike, target: Target, offsets: ArrayLike | None = None, query_weight: ArrayLike | None = None
     ) -> tuple[float, FloatArray]:
         """Value and gradient, summed over queries; without offsets all rows are one query."""
         value, grad, _, _ = self._sum(scores, target, offsets, query_weight)
         return value, grad
 
     def value_and_grads(
-        self,
-        scores: ArrayLike,
-        target: Target,
-        offsets: ArrayLike | None = None,
-        query_weight: ArrayLike | None = None,
+        self, scores: ArrayLike, target: Target, offsets: ArrayLike | None = None, query_weight: ArrayLike | None = None
     ) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient in the scores, and gradient in the loss's own parameters."""
         value, grad, _, d_parameters = self._sum(scores, target, offsets, query_weight)
         return value, grad, d_parameters
 
     def value_grad_curvature(
-        self,
-        scores: ArrayLike,
-        target: Target,
-        offsets: ArrayLike | None = None,
-        query_weight: ArrayLike | None = None,
+        self, scores: ArrayLike, target: Target, offsets: ArrayLike | None = None, query_weight: ArrayLike | None = None
     ) -> tuple[float, FloatArray, FloatArray]:
         """As `value_and_grad`, with the curvature that boosted trees use."""
         value, grad, curvature, _ = self._sum(scores, target, offsets, query_weight, want_curvature=True)

@@ -14,16 +14,7 @@ from scipy import special
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.chances import PairProbabilities, TopKChances, exact_pairs
-from luce.losses.pair_kernels import (
-    LONG,
-    REACH,
-    Costs,
-    Form,
-    pair_table,
-    pairs_by_table,
-    pairs_of_queries,
-    panel_sums,
-)
+from luce.losses.pair_kernels import LONG, REACH, Costs, Form, pair_table, pairs_by_table, pairs_of_queries, panel_sums
 from luce.losses.pairs import Here, PairLoss, Sums, grades
 from luce.numerics import links
 from luce.numerics.chebyshev import interpolation_error

@@ -155,13 +155,7 @@ class LBFGSSearch(Training):
 
 
 def _line_search(
-    function: Function,
-    region: Feasible,
-    at: _Point,
-    direction: FloatArray,
-    slope: float,
-    step: float,
-    limit: float,
+    function: Function, region: Feasible, at: _Point, direction: FloatArray, slope: float, step: float, limit: float
 ) -> _Point | None:
     """A step that lowers the value enough (Armijo) and leaves a flatter slope (Wolfe), by bracketing and cubics."""
     low = (0.0, at.value, slope)

@@ -13,16 +13,7 @@ from luce.data.comparisons import Comparisons
 from luce.data.statements import Statements
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Loss, Outputs, Target, statements
-from luce.losses.cdn.functions import (
-    INFINITE,
-    Felt,
-    Gaussian,
-    Sigmoid,
-    all_pairs,
-    each_alone,
-    family_of,
-    listed_pairs,
-)
+from luce.losses.cdn.functions import INFINITE, Felt, Gaussian, Sigmoid, all_pairs, each_alone, family_of, listed_pairs
 from luce.losses.cdn.order_graph import (
     Edges,
     Hubs,
