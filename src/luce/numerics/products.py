@@ -61,27 +61,12 @@ class Products:
         The sums over j are float32, as training wants them. `precise` asks for float64 throughout, always by the loop:
         slower, but free of BLAS and its threads, and a row's score is the same to the bit in any company.
         """
-        out, dtype = np.empty(len(X)), np.float64 if precise else np.float32
-        if self.dense and not precise:
-            self._dense_scores(X, linear, weights, out)
-        else:
-            Z = np.empty((self.n_features, _TILE_ROWS), dtype=dtype)
+        out, dtype, n = np.empty(len(X)), np.float64 if precise else np.float32, self.n_features
+        if precise or not self.dense:
+            Z = np.empty((n, _TILE_ROWS), dtype=dtype)
             typed = weights.astype(dtype)
             _score_pairs(X, self.mean, self.inverse_sd, linear, self.starts, self.right, typed, Z, out)
-        return out
-
-    def gradients(self, X: Features, d_scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Gradients in `linear` and `weights` of the scores of these rows."""
-        d_linear, d_weights = np.zeros(self.n_features), np.zeros(len(self.left))
-        if self.dense:
-            self._dense_gradients(X, d_scores, d_linear, d_weights)
-        else:
-            Z = np.empty((self.n_features, _TILE_ROWS), dtype=np.float32)
-            _accumulate_pairs(X, self.mean, self.inverse_sd, d_scores, self.starts, self.right, Z, d_linear, d_weights)
-        return d_linear, d_weights
-
-    def _dense_scores(self, X: Features, linear: FloatArray, weights: FloatArray, out: FloatArray) -> None:
-        n = self.n_features
+            return out
         W = np.zeros((n, n), dtype=np.float32)
         W[self.left, self.right] = weights
         # All products have the same shape, the last block filled up with zeros: BLAS treats rows at an edge otherwise.
@@ -92,9 +77,15 @@ class Products:
                 for a, b in upper_panels(n):
                     np.matmul(Z[:, :b], W[:b, a:b], out=ZW[:, a:b])
                 _join(Z, ZW, linear, out[first : first + BLOCK_ROWS])
+        return out
 
-    def _dense_gradients(self, X: Features, d_scores: FloatArray, d_linear: FloatArray, d_weights: FloatArray) -> None:
-        n = self.n_features
+    def gradients(self, X: Features, d_scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Gradients in `linear` and `weights` of the scores of these rows."""
+        d_linear, d_weights, n = np.zeros(self.n_features), np.zeros(len(self.left)), self.n_features
+        if not self.dense:
+            Z = np.empty((n, _TILE_ROWS), dtype=np.float32)
+            _accumulate_pairs(X, self.mean, self.inverse_sd, d_scores, self.starts, self.right, Z, d_linear, d_weights)
+            return d_linear, d_weights
         Z, scaled = np.empty((2, BLOCK_ROWS, n), dtype=np.float32)
         sums = np.empty((n, n), dtype=np.float32)
         with one_blas_thread():
@@ -105,6 +96,7 @@ class Products:
                 scale_rows(Z, d, scaled)
                 upper_product(scaled, Z, sums)
                 d_weights += sums[self.left, self.right]
+        return d_linear, d_weights
 
 
 def upper_panels(n: int) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ of such columns is a positional voting rule over the rankings by single features
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -39,8 +39,6 @@ from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.spec import Choice, Range, Spec, option
 from luce.types import Features, FloatArray, IntArray
 
-Step = Literal["newton", "unit", "constant"]
-
 
 class WeakLearner(Spec):
     r"""What all of them share.
@@ -53,6 +51,9 @@ class WeakLearner(Spec):
         How far a round goes: "newton" searches from Newton's step along h; "unit" from $\eta = 1$ in [Pareek] (3.19),
         as the chapter does; "constant" takes $\eta = 1$, the tree itself, without a search.
     """
+
+    _: KW_ONLY
+    step: Literal["newton", "unit", "constant"] = "newton"
 
     trainer: ClassVar[str] = "listwise_boosting"
 
@@ -72,7 +73,6 @@ class SingleFeature(WeakLearner):
     standardise: bool = option(default=True, tune=Choice((True, False)))
     constant: bool = False
     learning_rate: float = option(default=1.0, above=0, most=1, tune=Range(0.1, 1.0))
-    step: Step = "newton"
 
     name: ClassVar[str] = "single_feature"
 
@@ -88,7 +88,6 @@ class SingleStump(WeakLearner):
 
     thresholds: int = option(default=254, least=1, most=254, tune=Range(8, 254, whole=True))
     learning_rate: float = option(default=1.0, above=0, most=1, tune=Range(0.05, 1.0))
-    step: Step = "newton"
 
     name: ClassVar[str] = "single_stump"
     takes_missing: ClassVar[bool] = True
@@ -113,7 +112,6 @@ class GradientTrees(WeakLearner):
     bagging_fraction: float = option(default=0.5, tune=Range(0.3, 1.0, log=False))
     feature_fraction: float = option(default=0.1, tune=Range(0.1, 1.0))
     learning_rate: float = option(default=0.1, above=0, most=1, tune=Range(0.02, 0.3))
-    step: Step = "newton"
 
     name: ClassVar[str] = "gradient_trees"
     takes_missing: ClassVar[bool] = True
@@ -182,7 +180,7 @@ class ListFunctions(Spec):
     strengths: Any = option(default=(0.5, 2.0), convert=_strengths)
     weak: Literal["single_feature", "single_stump", "gradient_trees"] = "single_feature"
     learning_rate: float | None = option(default=None, above=0, most=1)
-    step: Step | None = None
+    step: Literal["newton", "unit", "constant"] | None = None
 
     name: ClassVar[str] = "list_functions"
     trainer: ClassVar[str] = "listwise_boosting"

@@ -235,12 +235,10 @@ class NadarayaWatsonScorer(Spec):
         """Columns that each row of a block does not see: the first, and one past the last."""
         if self.first_query is None or self.leave_out == "nothing":
             return np.empty((0, 2), dtype=np.int64)
-        rows = np.arange(first, last) + self.offsets[self.first_query]
-        if self.leave_out == "document":
-            starts, ends = (np.searchsorted(self.documents.row, rows, side=side) for side in ("left", "right"))
-        else:
-            query = np.searchsorted(self.offsets, rows, side="right") - 1
-            starts, ends = (np.searchsorted(self.documents.query, query, side=side) for side in ("left", "right"))
+        own, known = np.arange(first, last) + self.offsets[self.first_query], self.documents.row
+        if self.leave_out == "query":
+            own, known = np.searchsorted(self.offsets, own, side="right") - 1, self.documents.query
+        starts, ends = (np.searchsorted(known, own, side=side) for side in ("left", "right"))
         # With nothing left to see, a row sees everything: all such rows are of the only query there is.
         ends = np.where(ends - starts == len(self.documents.y), starts, ends)
         return np.column_stack([starts, ends]).astype(np.int64)

@@ -227,7 +227,7 @@ class CDN(Loss):
         """The edges that the topology couples, listed where it cannot do without."""
         said = found.said
         if self.topology == "disconnected" and isinstance(self._family, Sigmoid):
-            return found._replace(pairwise=self._ranknet().prepared(said))
+            return found._replace(pairwise=RankNet(exact=self.exact).prepared(said))
         if self.topology == "random":
             edges, pairs = draw(said, self.pairs, self.networks, self.seed)
             return found._replace(edges=edges, pairs=pairs)
@@ -245,9 +245,6 @@ class CDN(Loss):
             parts = (edges.better[by_better], edges.worse[by_better], edges.weight[by_better])
             return found._replace(edges=Edges(*parts, edges.graphs))
         return found._replace(edges=edges)
-
-    def _ranknet(self) -> RankNet:
-        return RankNet(exact=self.exact)
 
     def fill(self, prepared: Network, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian of a convex majoriser."""
@@ -298,7 +295,7 @@ class CDN(Loss):
         grad, curvature, scaled = np.empty_like(out.grad), np.empty_like(out.curvature), np.zeros_like(scores)
         for k, w in enumerate(self._weights[:, 0]):
             scaled[rows] = w * scores[rows]  # other rows may not be scored yet
-            felt.values[:] += self._ranknet().evaluate(network.pairwise, scaled, out.chunk, grad, curvature)
+            felt.values[:] += RankNet(exact=self.exact).evaluate(network.pairwise, scaled, out.chunk, grad, curvature)
             out.grad[rows] += w * grad[rows]
             if len(curvature):
                 out.curvature[rows] += w * w * curvature[rows]
