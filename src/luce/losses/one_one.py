@@ -79,8 +79,7 @@ class ProductLaw(NamedTuple):
 
     def log_prob(self, members: IntArray) -> FloatArray:
         """Of sets of k documents."""
-        logs: FloatArray = self.log_weight[members].sum(axis=1) - self.log_total
-        return logs
+        return np.asarray(self.log_weight[members].sum(axis=1) - self.log_total)
 
 
 @lru_cache(maxsize=16)

@@ -52,8 +52,7 @@ class LinkedLoss(PairLoss):
 
     def pair_probability(self, difference: ArrayLike) -> FloatArray:
         """Probability that the first of two documents wins, given the difference of their scores."""
-        found: FloatArray = np.exp(-self.terms(np.asarray(difference, dtype=np.float64), False)[0])
-        return found
+        return np.asarray(np.exp(-self.terms(np.asarray(difference, dtype=np.float64), False)[0]))
 
     def tie_probability(self, difference: ArrayLike) -> FloatArray:
         """Probability that two documents tie, given the difference of their scores."""

@@ -163,14 +163,11 @@ def log_between(kind: int, scores: FloatArray, inside: BoolArray) -> FloatArray:
         np.fill_diagonal(wins, 0.0)
         alone, together = wins.sum(axis=1), -(wins + wins.T)
         within = np.einsum("ri,ri->r", inside @ together, inside, dtype=np.float64)
-        against: FloatArray = inside @ alone + 0.5 * within
-        return against
+        return np.asarray(inside @ alone + 0.5 * within)
     if kind == GROUP_GROUP:
-        share: FloatArray = logsumexp(np.where(inside, scores, -np.inf), axis=1) - logsumexp(scores)
-        return share
+        return np.asarray(logsumexp(np.where(inside, scores, -np.inf), axis=1) - logsumexp(scores))
     outside = logsumexp(np.where(inside, -np.inf, scores), axis=1)
-    logs: FloatArray = np.where(inside, log_expit(scores - outside[:, None]), 0.0).sum(axis=1)
-    return logs
+    return np.asarray(np.where(inside, log_expit(scores - outside[:, None]), 0.0).sum(axis=1))
 
 
 FirstLayer = Callable[[FloatArray, BoolArray], FloatArray]
@@ -194,8 +191,7 @@ def mean_slopes(kind: int, scores: FloatArray, inside: FloatArray, weight: Float
     if kind == ONE_ONE:
         apart = inside.T @ (weight[:, None] * (1.0 - inside))  # the chance that i is in T and j in F
         loses = apart * expit(scores[None, :] - scores[:, None])
-        both: FloatArray = loses.sum(axis=1) - loses.sum(axis=0)
-        return both
+        return np.asarray(loses.sum(axis=1) - loses.sum(axis=0))
     left = 1.0 - inside
     phi = np.exp(scores - scores.max())
     rest = left @ phi
@@ -203,11 +199,9 @@ def mean_slopes(kind: int, scores: FloatArray, inside: FloatArray, weight: Float
         outside = logsumexp(np.where(inside > 0, -np.inf, scores), axis=1)[:, None]
         loses = inside * expit(outside - scores)
         share = np.exp(np.where(inside > 0, -np.inf, scores - outside))
-        far: FloatArray = weight @ (loses - share * loses.sum(axis=1, keepdims=True))
-        return far
+        return np.asarray(weight @ (loses - share * loses.sum(axis=1, keepdims=True)))
     lost = inside * (rest[:, None] / (rest[:, None] + phi))
-    slopes: FloatArray = weight @ lost - phi * ((weight * lost.sum(axis=1) / rest) @ left)
-    return slopes
+    return np.asarray(weight @ lost - phi * ((weight * lost.sum(axis=1) / rest) @ left))
 
 
 def _mean_field(f: FloatArray, k: int) -> ProductLaw:

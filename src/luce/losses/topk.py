@@ -253,8 +253,7 @@ class HomGG(TopKLoss):
             bends[:] = p * (1.0 - p)
 
     def _closed(self, lists: TopLists) -> BoolArray:
-        leads: BoolArray = lists.across & (lists.begins == 0) & (self.ties == "exact")
-        return leads
+        return np.asarray(lists.across & (lists.begins == 0) & (self.ties == "exact"))
 
     def log_normaliser(self, scores: FloatArray, k: int) -> float:
         """Log of C(n - 1, k - 1)."""

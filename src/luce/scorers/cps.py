@@ -120,8 +120,7 @@ class FittedCPS(Fitted):
 
     def draw(self, X: Features, rng: np.random.Generator) -> IntArray:
         """Draw the first k rows of one query, best first."""
-        rows: IntArray = self.draw_many(X, self.k, rng, 1)[0][0]
-        return rows
+        return np.asarray(self.draw_many(X, self.k, rng, 1)[0][0])
 
     def draw_many(self, X: Features, k: int, rng: np.random.Generator, count: int) -> tuple[IntArray, FloatArray]:
         """Draw `count` times the first k rows of one query, best first, [HOM] (2).

@@ -267,8 +267,7 @@ def _related(data: Groups, kernel: str) -> FloatArray:
         name, inwards = name.removesuffix(":in"), True
     matrix = relation_of(data, name)
     sums = np.asarray(matrix.sum(axis=0 if inwards else 1), dtype=np.float64).ravel()
-    result: FloatArray = sums - matrix.diagonal()
-    return result
+    return np.asarray(sums - matrix.diagonal())
 
 
 def _cosine(data: Groups, normalise: str | None) -> FloatArray:

@@ -82,8 +82,7 @@ def standardise_blocks(data: Blocks) -> Standardisation:
 
 
 def _first_row(X: Features, y: FloatArray) -> FloatArray:
-    result: FloatArray = X[0].astype(np.float64)
-    return result
+    return np.asarray(X[0].astype(np.float64))
 
 
 def _column_moments(X: Features, y: FloatArray, shift: FloatArray) -> FloatArray:
@@ -135,8 +134,7 @@ class LinearScorer(OnStandardised):
         """Gradient in the weights."""
         total = np.zeros(self.n_parameters)
         accumulate_rows(X, d_scores, total)
-        result: FloatArray = (total - self.scale.mean * d_scores.sum()) * self.scale.inverse_sd
-        return result
+        return np.asarray((total - self.scale.mean * d_scores.sum()) * self.scale.inverse_sd)
 
     def design(self, X: Features) -> Features:
         """What the scores of a block are linear in, one column a parameter: the standardised features."""

@@ -289,8 +289,7 @@ def places(kind: str, x: NDArray[Any], offsets: IntArray) -> FloatArray:
     starts, sizes, query = offsets[:-1], np.diff(offsets), query_index(offsets)
     if kind in ("best", "least"):
         end = (np.maximum if kind == "best" else np.minimum).reduceat(x, starts)
-        result: FloatArray = (x == end[query]).astype(np.float64)
-        return result
+        return np.asarray((x == end[query]).astype(np.float64))
     order = np.lexsort((x, query))
     new = np.ones(len(x), dtype=bool)
     new[1:] = (np.diff(x[order]) != 0) | (np.diff(query[order]) != 0)

@@ -132,8 +132,7 @@ class FittedListwise(FittedReranker):
             total = total + (self.powers[t] - 1.0) / self.tau * base
         if self.slopes is not None and self.slopes[t].any():
             total = total + data.X @ self.slopes[t]
-        result: FloatArray = total
-        return result
+        return np.asarray(total)
 
     def kernel_table(self) -> list[dict[str, Any]]:
         """A row a term: its constant and the weight of every kernel; the power of the base and learned parameters."""

@@ -271,8 +271,7 @@ class NadarayaWatsonScorer(Spec):
 
         with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             parts = map_chunks(gradient, _blocks(len(X), len(self.documents.y)))
-        result: FloatArray = np.sum([np.zeros(self.n_parameters), *parts], axis=0)
-        return result
+        return np.asarray(np.sum([np.zeros(self.n_parameters), *parts], axis=0))
 
     def fitted(self, parameters: FloatArray) -> FittedNadarayaWatson:
         """With the references, since they are the model."""

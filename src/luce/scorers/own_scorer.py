@@ -150,8 +150,7 @@ class FittedOwn:
         Z = np.concatenate([np.zeros((1, self.n_features)), np.eye(self.n_features)])
         alone = self.scorer._queries(np.arange(len(Z) + 1))
         scores = np.asarray(self.scorer.scores(self.parameters, Z, *alone), dtype=np.float64)
-        result: FloatArray = scores[1:] - scores[0]
-        return result
+        return np.asarray(scores[1:] - scores[0])
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file."""

@@ -242,8 +242,7 @@ class _Lists:
     def worth(self, places: IntArray) -> FloatArray:
         """Of every query's list."""
         alone = np.add.reduceat(self.position_weights[places] * self.own, self.offsets[:-1])
-        result: FloatArray = alone + np.sum(self.sums(places) ** 2, axis=1)
-        return result
+        return np.asarray(alone + np.sum(self.sums(places) ** 2, axis=1))
 
     def improved(self, places: IntArray) -> IntArray:
         """Sorted by what S says until nothing changes."""
@@ -347,8 +346,7 @@ def cosine_mean(unit: FloatArray, pull: FloatArray, total: float, beta: float) -
     diagonal = total + beta * (unit @ unit.sum(axis=0))
     scaled = unit / diagonal[:, None]
     inner = np.eye(unit.shape[1]) - beta * (unit.T @ scaled)
-    mean: FloatArray = (pull + beta * (unit @ np.linalg.solve(inner, scaled.T @ pull))) / diagonal
-    return mean
+    return np.asarray((pull + beta * (unit @ np.linalg.solve(inner, scaled.T @ pull))) / diagonal)
 
 
 def net_degrees(data: Groups, relation: str | None) -> FloatArray:
@@ -398,8 +396,7 @@ class FittedCCRF(FittedLists):
 
     def importance(self) -> FloatArray:
         """The share of each feature."""
-        result: FloatArray = self.alpha / self.alpha.sum()
-        return result
+        return np.asarray(self.alpha / self.alpha.sum())
 
     def _check(self) -> None:
         if not len(self.alpha) or not (self.alpha > 0).all():

@@ -123,8 +123,7 @@ def _common_eigenvectors(h: FloatArray, rng: np.random.Generator) -> FloatArray:
     if np.abs(roots.imag).max(initial=0.0) > 1e-8 * np.abs(roots).max(initial=1.0):
         return np.empty((d, 0))
     functions = basis @ vectors.real
-    result: FloatArray = functions / np.linalg.norm(functions, axis=0)
-    return result
+    return np.asarray(functions / np.linalg.norm(functions, axis=0))
 
 
 def _with_coefficients(

@@ -202,8 +202,7 @@ class Growth(Additive):
 
     def _scores(self) -> FloatArray:
         """Of the training rows, base scores and all trees up to now."""
-        scores: FloatArray = np.mean([_training_scores(booster) for booster in self.boosters], axis=0)
-        return scores
+        return np.asarray(np.mean([_training_scores(booster) for booster in self.boosters], axis=0))
 
 
 def warm_forest(warm: FittedScorer | None, n_features: int) -> Forest:

@@ -125,8 +125,7 @@ def _moments(bound: LinearScorer, data: Groups, weight: FloatArray) -> FloatArra
         Z = np.column_stack([Z, data.y[rows], np.ones(len(Z))])
         return (Z * weight[rows, None]).T @ Z
 
-    result: FloatArray = np.sum(map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS)), axis=0)
-    return result
+    return np.asarray(np.sum(map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS)), axis=0))
 
 
 _LEAF = 50

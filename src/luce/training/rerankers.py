@@ -220,8 +220,7 @@ def _minimise(choices: Choices, unit: FloatArray, l2: float, model: Greedy, hist
     start, how = np.eye(len(unit))[0], {"maxiter": model.max_iter, "ftol": model.tol * 1e-2}
     result = scipy_minimum(lambda weights: scaled.value_and_grad(weights, l2), start, **how)
     history.objective.append(float(result.fun))
-    weights: FloatArray = result.x * unit
-    return weights
+    return np.asarray(result.x * unit)
 
 
 class LatentObjective:

@@ -151,8 +151,7 @@ def _thresholds(values: FloatArray, limit: int) -> FloatArray:
         return middles
     below = np.cumsum(counts)[:-1] / len(values)
     wanted = np.arange(1, limit + 1) / (limit + 1)
-    result: FloatArray = middles[np.unique(np.minimum(np.searchsorted(below, wanted), len(middles) - 1))]
-    return result
+    return np.asarray(middles[np.unique(np.minimum(np.searchsorted(below, wanted), len(middles) - 1))])
 
 
 class Stump(NamedTuple):

@@ -52,8 +52,7 @@ def edge_counts(said: Statements) -> IntArray:
     [5]
     """
     inside = np.add.reduceat(np.diff(said.tiers) ** 2, said.chains[:-1]) if len(said.open) else said.chains[:-1]
-    counts: IntArray = (np.diff(said.by_chain) ** 2 - inside) // 2
-    return counts
+    return np.asarray((np.diff(said.by_chain) ** 2 - inside) // 2)
 
 
 def edges_of(said: Statements) -> Edges:

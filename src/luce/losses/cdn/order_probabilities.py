@@ -160,5 +160,4 @@ def _pairs(topology: str, edges: list[tuple[int, int]]) -> tuple[IntArray, IntAr
 
 def _normalised(log_weight: FloatArray) -> FloatArray:
     shifted = np.exp(log_weight - log_weight.max())
-    result: FloatArray = shifted / shifted.sum()
-    return result
+    return np.asarray(shifted / shifted.sum())
