@@ -14,12 +14,17 @@ from scipy.optimize import minimize as by_scipy
 import luce
 from luce.data.simulate import simulate
 from luce.scorers.linear import LinearScorer
-from luce.training.lbfgs import minimise
+from luce.training.lbfgs import lbfgs
 from luce.training.objective import Objective
-from luce.training.run import TrainingRun
+from luce.training.run import History, TrainingRun
 
 DATA = Path(os.environ.get("LUCE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 ROWS, FEATURES, QUERIES = 473_134, 519, 19_944
+
+
+def minimise(objective: Objective, start: np.ndarray, run: TrainingRun, **how) -> tuple[np.ndarray, History]:
+    lbfgs(objective, start, run.validate is not None, **how).opened(run).follow()
+    return run.result, run.history
 
 
 def run() -> list[Line]:

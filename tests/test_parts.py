@@ -108,7 +108,7 @@ def registered(monkeypatch):
         ({"max_iterr": 3}, "Did you mean 'max_iter'?"),
         ({"trainer__maxiter": 3}, "Did you mean 'max_iter'?"),
         ({"loss__k": 3}, "'pmop' does not take these parameters: k"),
-        ({"trainer": "boosting"}, "grows the scorer 'trees', not 'linear'"),
+        ({"trainer": "boosting"}, "trains the scorer 'trees', not 'linear'"),
         ({"scorer": "trees", "trainer": "lbfgs"}, "leave trainer at 'auto'"),
         ({"loss": 3}, "The loss is 3; give a name"),
         ({"loss": Scaled}, "The loss is the class Scaled; give an object: Scaled()"),

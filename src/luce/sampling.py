@@ -72,10 +72,10 @@ def draw_additive(seed, scores, stage_weights, cumulative, tier):  # type: ignor
     for s in range(len(tier)):
         random = stream(seed, s)
         left = np.arange(n)
-        weight = np.empty(n)
+        weight = np.empty(n + 1)
         remaining, k = n, 0
         while remaining:
-            size = _draw_size(random, cumulative[min(k, len(cumulative) - 1), remaining], remaining)
+            size = _draw_place(random, cumulative[min(k, len(cumulative) - 1), remaining], remaining)
             leader = _draw_leader(
                 random, scores, stage_weights[min(k, len(stage_weights) - 1)], left[:remaining], weight
             )
@@ -113,7 +113,7 @@ def draw_exponential(seed, scores, cumulative, evened, tier):  # type: ignore[no
                 sizes = cumulative[min(k, len(cumulative) - 1), remaining]
             else:
                 sizes = first if k == 0 else _size_distribution(f, evened)
-            size = _draw_size(random, sizes, remaining)
+            size = _draw_place(random, sizes, remaining)
             if size == remaining:
                 for item in left:
                     tier[s, item] = k
@@ -141,13 +141,14 @@ def _size_distribution(scores, evened):  # type: ignore[no-untyped-def]
 
 
 @part
-def _draw_size(random, cumulative, n):  # type: ignore[no-untyped-def]
+def _draw_place(random, cumulative, n):  # type: ignore[no-untyped-def]
+    """A place from 1 to n, by the weights that are summed up in `cumulative`."""
     # Scaled by the last entry, so that rounding in the sum leaves no gap at the top.
     point = uniform(random) * cumulative[n]
-    size = 1
-    while size < n and cumulative[size] <= point:
-        size += 1
-    return size
+    place = 1
+    while place < n and cumulative[place] <= point:
+        place += 1
+    return place
 
 
 @part
@@ -159,12 +160,8 @@ def _draw_leader(random, scores, power, left, weight):  # type: ignore[no-untype
     total = 0.0
     for i in range(n):
         total += np.exp(power * scores[left[i]] - top)
-        weight[i] = total
-    point = uniform(random) * total
-    leader = 0
-    while leader < n - 1 and weight[leader] <= point:
-        leader += 1
-    return leader
+        weight[i + 1] = total
+    return _draw_place(random, weight, n) - 1
 
 
 @part

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+Features: TypeAlias = NDArray[np.float32]
+"""Rows of documents, a column a feature."""
 
 
 @runtime_checkable
@@ -25,7 +28,7 @@ class FittedScorer(Protocol):
         """Features that a row must have."""
         ...
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """One score a row, higher is better."""
         ...
 
@@ -56,13 +59,11 @@ class DifferentiableScorer(Protocol):
         """Where training starts."""
         ...
 
-    def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def forward(self, parameters: FloatArray, X: Features, offsets: IntArray) -> FloatArray:
         """Scores of a block of whole queries."""
         ...
 
-    def backward(
-        self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
-    ) -> FloatArray:
+    def backward(self, parameters: FloatArray, X: Features, offsets: IntArray, d_scores: FloatArray) -> FloatArray:
         """Gradient in the parameters, given the gradient in the scores of the same block."""
         ...
 

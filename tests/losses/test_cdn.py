@@ -11,12 +11,13 @@ import luce
 from luce.data.comparisons import Comparisons
 from luce.losses.cdn.functions import Gaussian, Sigmoid, all_pairs
 from luce.losses.cdn.loss import CDN
-from luce.losses.cdn.sigmoids import AUTO, DIRECT, NODES_ONLY, TREE, _one_graded, meet, tables_for
+from luce.losses.cdn.sigmoids import PANEL, _meet_by_panels, _on_nodes, tables_for
+from luce.numerics.chebyshev import grow_tree
 from luce.numerics.compiled import kernel
 from luce.numerics.differences import moments_to_nodes
 
 # What only kernels call, compiled for a call from here.
-meet, _one_graded = (kernel(meet), kernel(_one_graded))
+_meet_by_panels, _on_nodes = (kernel(_meet_by_panels), kernel(_on_nodes))
 
 
 def edges_of(labels) -> list[tuple[int, int]]:
@@ -53,13 +54,18 @@ def test_linear_time_gives_the_same_as_every_pair(n, grades, spread):
     starts = np.append(np.flatnonzero(np.append(True, np.diff(labels[order]) != 0)), n).astype(np.int64)
     weights = np.array([[1.3, 0.6], [0.2, 2.0]])
     tables = tables_for(4 * np.ptp(f) * weights.max() + 2)
-    found = {}
-    for how in (DIRECT, TREE, NODES_ONLY, AUTO):
-        grad, curvature, d_weights = np.zeros(n), np.zeros(n), np.zeros((2, 2))
-        value = _one_graded(f, starts, (weights, tables, moments_to_nodes(), how), grad, curvature, d_weights)
-        found[how] = (np.array(value), grad, curvature, d_weights)
-    for how in (TREE, NODES_ONLY, AUTO):
-        for direct, other in zip(found[DIRECT], found[how], strict=True):
+    ways = []
+    for exact in (True, False):
+        loss = CDN(functions=2, exact=exact).with_parameters(weights.ravel())
+        _, grad, curvature = loss.value_grad_curvature(f, labels[order])
+        value, _, by_weight = loss.value_and_grads(f, labels[order])
+        ways.append((np.array(value), grad, curvature, by_weight.reshape(2, 2)))
+    width = min(PANEL / weights.max(), np.ptp(f) * (1.0 + 1e-9))
+    grad, curvature, d_weights = np.zeros(n), np.zeros(n), np.zeros((2, 2))
+    law = (weights, tables, moments_to_nodes())
+    value = _on_nodes(grow_tree(f, width), starts, width, law, grad, curvature, d_weights)
+    for way in (ways[1], (np.array(value), grad, curvature, d_weights)):
+        for direct, other in zip(ways[0], way, strict=True):
             np.testing.assert_allclose(other, direct, rtol=1e-10, atol=1e-10 * np.abs(direct).max())
 
 
@@ -69,7 +75,7 @@ def test_points_meet_by_panels_over_any_range():
     m = rng.uniform(0.2, 1.0, len(r))
     tables = tables_for(8 * np.abs(r).max())
     first, second = np.empty(len(r)), np.empty(len(r))
-    value = meet(r, m, (1.5, 0.4), tables, TREE, first, second)
+    value = _meet_by_panels(r, m, 1.5, 0.4, tables, first, second)
     exact = all_pairs(Sigmoid(), np.array([[1.5, 0.4]]), r, m, curved=True)
     assert value == pytest.approx(exact.values[0], rel=1e-12)
     slope, bend = 1.5 * first + 0.4 * second, 1.5**2 * first + 0.4**2 * second

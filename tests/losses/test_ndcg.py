@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, SettingError
-from luce.losses.conjugate import brackets
+from luce.losses.conjugate import Brackets
 from luce.losses.gains import DISCOUNTS, GainRule
 
 MIXTURES = [(30.0, 0.2, 1.0), (1.0, 1.0, 1.0), (0.0, 1.0, 0.5), (50.0, 1.0, 0.0), (50.0, 0.0, 1.0)]
@@ -92,7 +92,7 @@ def test_both_ways_to_the_root_agree(alpha, scale):
     loss = luce.losses.get("ndcg_mix", alpha=alpha, empty="keep", offset=0.0)
     _, together, _ = loss.value_grad_curvature(scores, labels, offsets)
     prepared = loss.prepare(labels.astype(float), offsets)
-    safe = brackets(loss.functions, loss.alpha, 0.0, scores, offsets)[0] - prepared.target
+    safe = Brackets(loss.functions, loss.alpha, 0.0, offsets).solve(scores)[0] - prepared.target
     np.testing.assert_allclose(together, safe, rtol=1e-9, atol=1e-10 * max(1.0, scale))
     for a, b in itertools.pairwise(offsets):
         np.testing.assert_array_equal(together[a:b], loss.value_and_grad(scores[a:b], labels[a:b])[1])

@@ -147,5 +147,5 @@ def test_what_has_no_closed_form_is_refused():
     with pytest.raises(SettingError, match=r"without\s+a link"):
         luce.Ranker("ndcg_square", trainer="closed_form", loss__link="stretch").parts()
     data = simulate(queries=5, features=3, seed=0)
-    with pytest.raises(SettingError, match="takes grades alone"):
+    with pytest.raises(SettingError, match="stands alone"):
         luce.Ranker("ndcg_square", trainer="closed_form").fit(data, base_scores=np.zeros(data.n_rows))

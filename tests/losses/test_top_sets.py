@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import luce
 from luce.errors import LuceWarning
 from luce.losses.one_one import OneOneLaw
 from luce.losses.probabilities import pair_probabilities, topk_chances
-from luce.losses.top_sets import AllSets, all_sets, draw_sets, mean_slopes, weighed_sets
+from luce.losses.top_sets import AllSets, all_sets, draw_sets, log_between, mean_slopes, weighed_sets
 from luce.numerics.races import chances_in_top
 
 NAMES = ["hom_oo", "hom_og"]
@@ -86,10 +87,13 @@ def test_draws_of_one_against_one_have_its_chances(spread):
 def test_mean_slopes_over_all_sets_are_those_of_the_log_of_their_sum(name, spread):
     """With scores 400 times as far apart some sets leave nothing outside that a sum of exponentials could hold."""
     kind, f, step = luce.losses.get(name).kind, scores_of(spread, 7), 1e-6
-    members, logs = all_sets(kind, f, 3)
+    members, logs = all_sets(partial(log_between, kind), f, 3)
     inside = np.zeros((len(members), len(f)))
     np.put_along_axis(inside, members, 1.0, axis=1)
-    moved = [[logsumexp(all_sets(kind, f + sign * step * unit, 3)[1]) for sign in (1, -1)] for unit in np.eye(len(f))]
+    moved = [
+        [logsumexp(all_sets(partial(log_between, kind), f + sign * step * unit, 3)[1]) for sign in (1, -1)]
+        for unit in np.eye(len(f))
+    ]
     slopes = np.array([(up - down) / (2 * step) for up, down in moved])
     np.testing.assert_allclose(mean_slopes(kind, f, inside, softmax(logs)), slopes, atol=1e-6)
 
@@ -98,7 +102,7 @@ def test_mean_slopes_over_all_sets_are_those_of_the_log_of_their_sum(name, sprea
 def test_estimates_have_the_errors_that_they_state(spread):
     """Over 40 seeds, differences in units of the stated error have a mean square near 1; less where nothing varies."""
     f, k = scores_of(spread), 4
-    _, logs = all_sets(luce.losses.get("hom_og").kind, f, k)
+    _, logs = all_sets(partial(log_between, luce.losses.get("hom_og").kind), f, k)
     p = AllSets(luce.losses.get("hom_og").kind, f, k).chance
     found = [weighed_sets(f, k, np.random.default_rng(seed), 1000) for seed in range(40)]
     chances = [sets.inclusion() for sets in found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from luce.data.comparisons import Comparisons
 from luce.data.statements import Statements
 from luce.errors import DataError, SettingError
 from luce.losses.probabilities import topk_probability
-from luce.losses.top_sets import all_sets
+from luce.losses.top_sets import all_sets, log_between
 from luce.numerics.compiled import kernel
 from luce.numerics.races import chance_of_seats
 from tests.conformance.cases import problem, tops
@@ -127,7 +128,7 @@ def test_sets_of_scores_far_apart(name):
     """Log P_TF of every set, from the value, also where e^f of all that is left out underflows."""
     loss = composite(name, k=2)
     scores = np.array([5000.0, 5001.0, 0.0, -3000.0, 1.0])
-    members, logs = all_sets(loss.kind, scores, 2)
+    members, logs = all_sets(partial(log_between, loss.kind), scores, 2)
     for chosen, found in zip(members, logs, strict=True):
         labels = np.zeros(5)
         labels[chosen] = [2, 1]

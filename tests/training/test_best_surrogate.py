@@ -97,7 +97,7 @@ def test_queries_that_judge_have_no_part_in_a_fit(parts):
         assert visit["converged"]
         assert luce.evaluate(alone, valid, "ndcg@10").means["ndcg@10"] == pytest.approx(visit["value"], abs=1e-12)
     assert model.history_["best_iteration"] is None
-    with pytest.warns(luce.errors.LuceWarning, match="before they had converged"):
+    with pytest.warns(luce.errors.LuceWarning, match="before they converged"):
         searched(loss__evaluations=2, max_iter=3).fit(train, valid=valid)
 
 

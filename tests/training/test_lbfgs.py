@@ -11,9 +11,14 @@ from luce.data.simulate import simulate
 from luce.numerics.threads import set_threads
 from luce.training import hessian
 from luce.training.hessian import draw_queries, preconditioner_of, rows_of_hessian
-from luce.training.lbfgs import Feasible, LBFGSSearch, minimise
+from luce.training.lbfgs import Feasible, LBFGSSearch, lbfgs
 from luce.training.objective import Objective
-from luce.training.run import TrainingRun
+from luce.training.run import History, TrainingRun
+
+
+def minimise(objective: Objective, start: np.ndarray, run: TrainingRun, **how) -> tuple[np.ndarray, History]:
+    lbfgs(objective, start, run.validate is not None, **how).opened(run).follow()
+    return run.result, run.history
 
 
 @pytest.fixture(scope="module")

@@ -13,16 +13,21 @@ from luce.data.simulate import simulate
 from luce.errors import SettingError
 from luce.ranker.parts import inner
 from luce.training.descent import ProjectedDescent
-from luce.training.gradients import feasible_set
-from luce.training.lbfgs import Feasible, minimise, onto_l1_ball, onto_simplex
+from luce.training.gradients import Projected, feasible_set
+from luce.training.lbfgs import Feasible, lbfgs, onto_l1_ball, onto_simplex
 from luce.training.objective import Objective
 from luce.training.run import History, TrainingRun
+
+
+def minimise(objective: Objective, start: np.ndarray, run: TrainingRun, **how) -> tuple[np.ndarray, History]:
+    lbfgs(objective, start, run.validate is not None, **how).opened(run).follow()
+    return run.result, run.history
 
 
 def descended(
     objective: Objective, feasible: Feasible, start: np.ndarray, epochs: int, **settings
 ) -> tuple[np.ndarray, History]:
-    run = ProjectedDescent(objective, feasible, start, **settings).opened(TrainingRun(epochs)).follow().run
+    run = ProjectedDescent(Projected(**settings), objective, feasible, start).opened(TrainingRun(epochs)).follow().run
     return run.result, run.history
 
 

@@ -18,15 +18,7 @@ from typing import Any
 from luce.losses.base import Likelihood, Loss
 from luce.registry import Registry
 
-__all__ = [
-    "Likelihood",
-    "Loss",
-    "get",
-    "names",
-    "of",
-    "register",
-    "registry",
-]
+__all__ = ["Likelihood", "Loss", "get", "names", "of", "register", "registry"]
 
 registry = Registry(
     "loss",

@@ -57,11 +57,6 @@ class Outputs(NamedTuple):
         """For a kernel."""
         return Filled(self.chunk[0], self.values, self.grad, self.curvature)
 
-    def spans(self, offsets: IntArray) -> tuple[slice, IntArray, IntArray]:
-        """For arrays: the rows of the chunk, where its queries begin among them, and how long these are."""
-        own = offsets[self.chunk[0] : self.chunk[1] + 1]
-        return slice(own[0], own[-1]), own[:-1] - own[0], np.diff(own)
-
 
 class Loss(Spec, ABC, open_to_change=True):
     """Sum over queries of a function of the scores and the target; never sees features.
@@ -169,33 +164,21 @@ class Loss(Spec, ABC, open_to_change=True):
         return int(np.sum(~differing(np.asarray(target, dtype=np.float64), bounds))) if len(bounds) > 1 else 0
 
     def value_and_grad(
-        self,
-        scores: ArrayLike,
-        target: Target,
-        offsets: ArrayLike | None = None,
-        query_weight: ArrayLike | None = None,
+        self, scores: ArrayLike, target: Target, offsets: ArrayLike | None = None, query_weight: ArrayLike | None = None
     ) -> tuple[float, FloatArray]:
         """Value and gradient, summed over queries; without offsets all rows are one query."""
         value, grad, _, _ = self._sum(scores, target, offsets, query_weight)
         return value, grad
 
     def value_and_grads(
-        self,
-        scores: ArrayLike,
-        target: Target,
-        offsets: ArrayLike | None = None,
-        query_weight: ArrayLike | None = None,
+        self, scores: ArrayLike, target: Target, offsets: ArrayLike | None = None, query_weight: ArrayLike | None = None
     ) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient in the scores, and gradient in the loss's own parameters."""
         value, grad, _, d_parameters = self._sum(scores, target, offsets, query_weight)
         return value, grad, d_parameters
 
     def value_grad_curvature(
-        self,
-        scores: ArrayLike,
-        target: Target,
-        offsets: ArrayLike | None = None,
-        query_weight: ArrayLike | None = None,
+        self, scores: ArrayLike, target: Target, offsets: ArrayLike | None = None, query_weight: ArrayLike | None = None
     ) -> tuple[float, FloatArray, FloatArray]:
         """As `value_and_grad`, with the curvature that boosted trees use."""
         value, grad, curvature, _ = self._sum(scores, target, offsets, query_weight, want_curvature=True)
@@ -261,9 +244,9 @@ class Likelihood(Loss):
     def log_prob(self, scores: ArrayLike, target: Target) -> float:
         """Log-probability of the outcome of one query, constants included."""
 
-    @abstractmethod
-    def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
-        """Draw the outcome of one query as a vector of labels, higher is better."""
+    def sample(self, scores: ArrayLike, rng: np.random.Generator, sizes: Any = None) -> FloatArray:
+        """Draw the outcome of one query as a vector of labels, higher is better: this, or `sample_many`, is given."""
+        return np.asarray(self.sample_many(scores, rng, 1, sizes)[0])
 
     def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int, sizes: Any = None) -> FloatArray:
         """Draw n outcomes of one query, a row of labels each; `sizes` for likelihoods that know tiers."""
@@ -294,7 +277,10 @@ def as_labels(loss: Loss, target: Target, offsets: IntArray) -> FloatArray:
     """The target as finite grades, one a row."""
     if isinstance(target, Comparisons):
         raise SettingError(f"The loss {loss.name!r} needs grades, one a document; it cannot use comparisons.")
-    labels = np.ascontiguousarray(target, dtype=np.float64)
+    try:
+        labels = np.ascontiguousarray(target, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError("Labels that are no numbers cannot be compared; give grades, higher is better.") from error
     if labels.shape != (offsets[-1],) or not np.isfinite(labels).all():
         raise DataError(f"{offsets[-1]} scores need as many finite labels; got shape {labels.shape}.")
     return labels
@@ -361,8 +347,7 @@ class Risk:
 
     def mean(self, of_queries: FloatArray) -> FloatArray:
         """The weighted mean over queries, of numbers or of rows; in chunks, which no BLAS cuts among its threads."""
-        result: FloatArray = sum((self.share[a:b] @ of_queries[a:b] for a, b in self.chunks), start=np.zeros(()))
-        return result
+        return sum((self.share[a:b] @ of_queries[a:b] for a, b in self.chunks), start=np.zeros(()))
 
     def __call__(self, scores: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient in the scores, the weights [Pareek] (3.21), and curvature (NaN where the loss has none)."""
@@ -388,5 +373,4 @@ class Risk:
     @cached_property
     def by_row(self) -> FloatArray:
         """What the query of every row counts in the mean."""
-        result: FloatArray = np.repeat(self.share, np.diff(self.offsets))
-        return result
+        return np.repeat(self.share, np.diff(self.offsets))

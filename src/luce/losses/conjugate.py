@@ -11,7 +11,7 @@ $\log\|x(\nu)\|_q - \nu$, whose slope lies between -1 and -1/(q - 1). Without th
 those of s, and the equation holds for absolute values. At the root
 $\psi^*(s) = \sum_j (A x_j + \alpha_2 x_j^2) + \alpha_3 \|x\|_q^2$, a sum of positive terms. Newton's method on all
 coordinates and $\nu$ at once takes four to five sweeps (`newton`). Where it strays, and for functions of one's own,
-`brackets` has the safe way: all coordinates for one $\nu$ after the other, inside brackets.
+`Brackets` have the safe way: all coordinates for one $\nu$ after the other, inside brackets.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.errors import SettingError
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp, fast_log
 from luce.numerics.segments import query_index
 from luce.registry import canonical, unknown_name
-from luce.types import FloatArray, IntArray
+from luce.types import BoolArray, FloatArray, IntArray
 
 Function = Callable[[FloatArray], Sequence[Any]]
 """From an array to p, p' and p'' of its entries."""
@@ -119,35 +118,26 @@ def dictionary_of(given: Sequence[str | Function], beta: float) -> tuple[Psi, ..
     return tuple(found)
 
 
-def brackets(
-    functions: Sequence[Psi], alpha: FloatArray, q: float, s: FloatArray, offsets: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """x, the diagonal of the Hessian of psi*, and psi* of every query, for any functions; q = 0 is log(m) + 2."""
-    terms = [(a, psi) for a, psi in zip(alpha, functions, strict=True) if a > 0 and psi.name != _QNORM]
-    weight = sum(2 * a for a, psi in zip(alpha, functions, strict=True) if psi.name == _QNORM)
-    return _Coupled(terms, float(weight), q, offsets).solve(s)
-
-
-def _sums(array: FloatArray, offsets: IntArray) -> FloatArray:
-    result: FloatArray = np.add.reduceat(array, offsets[:-1])
-    return result
-
-
 def _log(x: FloatArray) -> FloatArray:
     """Logarithm of |x|, for 0 the least power that is a number, so that it may be multiplied by 0."""
     return np.log(np.maximum(np.abs(x), 1e-300))
 
 
-class _Coupled:
-    """The equations of some queries: separable terms, and the q-norm with its weight (0: without)."""
+class Brackets:
+    """The equations of some queries: separable terms, and the q-norm with its weight (0: without); q = 0 is log(m) + 2.
 
-    def __init__(self, terms: list[tuple[float, Psi]], weight: float, q: float, offsets: IntArray) -> None:
-        self.terms, self.weight, self.offsets = terms, weight, offsets
-        sizes = np.diff(offsets)
+    For any functions.
+    """
+
+    def __init__(self, functions: Sequence[Psi], alpha: FloatArray, q: float, offsets: IntArray) -> None:
+        weighed = list(zip(alpha.tolist(), functions, strict=True))
+        self.terms = [(a, psi) for a, psi in weighed if a > 0 and psi.name != _QNORM]
+        self.weight = sum(2.0 * a for a, psi in weighed if psi.name == _QNORM)
+        self.offsets, sizes = offsets, np.diff(offsets)
         self.query = query_index(offsets)
         by_query = np.log(sizes) + 2.0 if q == 0 else np.full(len(sizes), q)
         self.q: FloatArray = by_query[self.query]
-        self.positive = any(psi.positive for _, psi in terms)
+        self.positive = any(psi.positive for _, psi in self.terms)
         self._last: FloatArray | None = None
         """Where the coordinates were for the last norm, which is near where they are for the next."""
 
@@ -170,10 +160,13 @@ class _Coupled:
             if close.all():
                 break
         value, _, curvature = self._at(x, log_norm)
-        total = _sums(x * s - value, self.offsets)
+        total = self._sums(x * s - value)
         if self.weight:
             total -= 0.5 * self.weight * np.exp(2.0 * self._log_norm(x))
         return x, (1.0 + share / slack[self.query]) / curvature, total
+
+    def _sums(self, of_coordinates: FloatArray) -> FloatArray:
+        return np.asarray(np.add.reduceat(of_coordinates, self.offsets[:-1]))
 
     def _at(self, x: FloatArray, log_norm: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Of every coordinate the separable value, and slope and curvature of its equation, log_norm held."""
@@ -191,11 +184,8 @@ class _Coupled:
     def _log_norm(self, x: FloatArray) -> FloatArray:
         y = _log(x)
         top = np.maximum(np.maximum.reduceat(y, self.offsets[:-1]), -_REACH)
-        return (
-            top
-            + np.log(np.maximum(_sums(np.exp(self.q * (y - top[self.query])), self.offsets), 1e-300))
-            / (self.q[self.offsets[:-1]])
-        )
+        total = np.maximum(self._sums(np.exp(self.q * (y - top[self.query]))), 1e-300)
+        return top + np.log(total) / self.q[self.offsets[:-1]]
 
     def _elastic(self, x: FloatArray, log_norm: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Share of each coordinate in the change of the norm with log_norm, and one minus their sum."""
@@ -203,7 +193,7 @@ class _Coupled:
         curved = self.weight * np.exp(np.minimum((self.q - 2.0) * y, 700.0))
         elasticity = np.where(x == 0.0, 0.0, (self.q - 2.0) * curved / self._at(x, log_norm)[2])
         share = elasticity * np.exp(self.q * (_log(x) - self._log_norm(x)[self.query]))
-        return share, 1.0 - _sums(share, self.offsets)
+        return share, 1.0 - self._sums(share)
 
     def _coordinates(self, s: FloatArray, log_norm: FloatArray) -> FloatArray:
         """Where the slope is s, by Newton's steps inside a bracket; in log x where x must be positive."""
@@ -217,8 +207,7 @@ class _Coupled:
             with np.errstate(all="ignore"):
                 following = z - excess / (steep * (x if self.positive else 1.0))
             close = np.abs(following - z) <= 1e-13 * (1.0 + np.abs(z))
-            following = np.where(close | ((following > low) & (following < high)), following, 0.5 * (low + high))
-            z = following
+            z = np.where(close | ((following > low) & (following < high)), following, 0.5 * (low + high))
             if close.all():
                 break
         self._last = z
@@ -232,7 +221,7 @@ class _Coupled:
         reach = _REACH if self.positive else np.exp(_REACH / 2)
         for bound, beyond in ((low, -1.0), (high, 1.0)):
             for _ in range(_ROUNDS * 4):
-                short: NDArray[np.bool_] = beyond * (self._at(self._x(bound), log_norm)[1] - s) < 0
+                short: BoolArray = beyond * (self._at(self._x(bound), log_norm)[1] - s) < 0
                 short &= np.abs(bound) < reach
                 if not short.any():
                     break

@@ -16,9 +16,8 @@ from luce.losses.base import Loss, Outputs, Target, as_labels
 from luce.registry import make, settings_of, unknown_setting
 from luce.types import FloatArray, IntArray
 
-_FORM = (
-    "a loss is a function (scores, labels) of one query that gives (value, gradient) or (value, gradient, curvature)"
-)
+_FUNCTION = "a function (scores, labels) of one query that gives (value, gradient) or (value, gradient, curvature)"
+_FORM = f"a loss is {_FUNCTION}"
 _STEP = 1e-4
 _TRAITS = ("shift_invariant", "ordinal", "permutation_invariant", "smooth")
 
@@ -43,15 +42,19 @@ class FunctionLoss(Loss):
         own = name or getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__)
         self.name = str(own)  # type: ignore[misc]  # a class variable of the built-in ones
         named = _options(function)
-        self._settings = {**named, **settings} if hasattr(function, "__name__") else settings_of(function)
-        self._keywords = self._settings if hasattr(function, "__name__") else {}
+        self._settings = {**named, **settings} if self._named else settings_of(function)
         for trait in _TRAITS:
             setattr(self, trait, bool(getattr(function, trait, getattr(Loss, trait))))
 
     @property
+    def _named(self) -> bool:
+        """Whether it is a function, which takes its settings, and no object that has them."""
+        return hasattr(self.function, "__name__")
+
+    @property
     def factory(self) -> Any:
         """What a registry has under the name of this loss."""
-        return self.function if hasattr(self.function, "__name__") else type(self.function)
+        return self.function if self._named else type(self.function)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -60,7 +63,7 @@ class FunctionLoss(Loss):
 
     def with_settings(self, **settings: Any) -> Self:
         """The same loss with these settings."""
-        if hasattr(self.function, "__name__"):
+        if self._named:
             return type(self)(self.function, self.name, **settings)
         return type(self)(type(self.function)(**settings), self.name)
 
@@ -80,16 +83,14 @@ class FunctionLoss(Loss):
 
     def _one(self, scores: FloatArray, labels: FloatArray) -> tuple[float, FloatArray, FloatArray | float]:
         with of_user(f"The loss {self.name!r}"):
-            given = self.function(scores, labels, **self._keywords)
+            given = self.function(scores, labels, **(self._settings if self._named else {}))
         if not isinstance(given, tuple) or len(given) not in (2, 3):
             raise SettingError(f"The loss {self.name!r} gave {type(given).__name__}; {_FORM}.")
         try:
             value, gradient = float(given[0]), _reals(given[1])
             bend = 1.0 if len(given) == 2 else _reals(given[2])
         except (TypeError, ValueError) as error:
-            raise SettingError(
-                f"The loss {self.name!r} gave something else than numbers ({error}); {_FORM}."
-            ) from error
+            raise SettingError(f"The loss {self.name!r} gave no numbers ({error}); {_FORM}.") from error
         if gradient.shape != scores.shape or (len(given) == 3 and np.shape(bend) != scores.shape):
             shape = gradient.shape if gradient.shape != scores.shape else np.shape(bend)
             raise SettingError(
@@ -165,9 +166,7 @@ def as_loss(part: Any) -> Loss:
     if isclass(part):
         raise SettingError(f"The loss is the class {part.__name__}; give an object: {part.__name__}().")
     if not callable(part):
-        raise SettingError(
-            f"The loss is {part!r:.100}; give a name, a luce.losses.Loss, or {_FORM.partition(' is ')[2]}."
-        )
+        raise SettingError(f"The loss is {part!r:.100}; give a name, a luce.losses.Loss, or {_FUNCTION}.")
     return FunctionLoss(part)
 
 

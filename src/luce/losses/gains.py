@@ -7,12 +7,11 @@ from dataclasses import KW_ONLY
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.errors import DataError, SettingError
 from luce.numerics.segments import tiers
 from luce.spec import Spec, option
-from luce.types import FloatArray, IntArray
+from luce.types import BoolArray, FloatArray, IntArray
 
 DISCOUNTS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "log2": lambda position: 1.0 / np.log2(position + 1.0),
@@ -48,7 +47,7 @@ class NormalisedGains(NamedTuple):
 
     target: FloatArray
     offsets: IntArray
-    counted: NDArray[np.bool_]
+    counted: BoolArray
 
 
 class GainRule(Spec):
@@ -100,15 +99,22 @@ class GainRule(Spec):
 
     def _gains(self, labels: FloatArray, offsets: IntArray) -> FloatArray:
         if not isinstance(self.gain, str):
-            return _by_grade(np.asarray(self.gain), labels)
+            gains, grade = np.asarray(self.gain), labels.astype(np.int64)
+            bad = (grade != labels) | (grade < 0) | (grade >= len(gains))
+            if bad.any():
+                row = int(np.argmax(bad))
+                raise DataError(
+                    f"The grade of row {row} is {labels[row]:g}; with gains given by grade it must be a whole number "
+                    f"from 0 to {len(gains) - 1}."
+                )
+            return gains[grade]
         positive = np.maximum(labels, 0.0)
         if self.gain == "linear":
             return positive
         top = np.repeat(np.maximum.reduceat(positive, offsets[:-1]), np.diff(offsets))
         plain = np.expm1(np.minimum(positive, _PLAIN_POWER) * np.log(2.0))
         # Only ratios within a query matter, so that grades beyond any power of two keep theirs.
-        gains: FloatArray = np.where(top <= _PLAIN_POWER, plain, np.where(positive > 0, np.exp2(positive - top), 0.0))
-        return gains
+        return np.where(top <= _PLAIN_POWER, plain, np.where(positive > 0, np.exp2(positive - top), 0.0))
 
     def _weights(self, longest: int) -> FloatArray:
         if isinstance(self.discount, str):
@@ -120,15 +126,3 @@ class GainRule(Spec):
         if self.k is not None:
             weights[self.k :] = 0.0
         return weights
-
-
-def _by_grade(gains: FloatArray, labels: FloatArray) -> FloatArray:
-    grade = labels.astype(np.int64)
-    bad = (grade != labels) | (grade < 0) | (grade >= len(gains))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise DataError(
-            f"The grade of row {row} is {labels[row]:g}; with gains given by grade it must be a whole number from 0 to "
-            f"{len(gains) - 1}."
-        )
-    return gains[grade]

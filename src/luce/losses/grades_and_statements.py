@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups
 from luce.data.statements import graded_rows
 from luce.errors import DataError, SettingError
-from luce.losses.base import Loss, Outputs
+from luce.losses.base import Loss, Outputs, Risk
 from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
@@ -39,14 +39,13 @@ class Labelled(NamedTuple):
 
 
 class JudgedTarget(NamedTuple):
-    """Lists as grades: the prepared target of the loss, and the rows, the bounds, the query and the weight of each."""
+    """Lists as grades: the loss on them, their rows and weights, the first list of every query, and the boundaries."""
 
-    inner: Any
+    inner: Risk
     rows: IntArray
-    offsets: IntArray
-    queries: IntArray
     weights: FloatArray
-    data_offsets: IntArray
+    queries: IntArray
+    offsets: IntArray
 
 
 class OnLists(Loss):
@@ -68,37 +67,31 @@ class OnLists(Loss):
             )
         found = graded_rows(target, offsets)
         bounds = np.searchsorted(found.queries, np.arange(len(offsets)))
-        inner = self.loss.prepare(found.grades, found.offsets)
-        return JudgedTarget(inner, found.rows, found.offsets, bounds, found.weights, offsets)
+        inner = Risk(self.loss, found.grades, found.offsets)
+        return JudgedTarget(inner, found.rows, found.weights, bounds, offsets)
 
     def fill(self, prepared: JudgedTarget, scores: FloatArray, out: Outputs) -> None:
         """The sum over the lists of every query."""
         first, last = (int(prepared.queries[q]) for q in out.chunk)
-        here, own = slice(*prepared.offsets[[first, last]]), slice(*prepared.data_offsets[list(out.chunk)])
-        rows, sizes, n = prepared.rows[here], np.diff(prepared.offsets[first : last + 1]), len(prepared.rows)
-        found = np.empty(n)
+        bounds, n = prepared.inner.offsets[first : last + 1], len(prepared.rows)
+        here, own = slice(bounds[0], bounds[-1]), slice(*prepared.offsets[list(out.chunk)])
+        found, grad, curvature = np.empty(n), np.empty(n), np.empty(n if len(out.curvature) else 0)
+        rows, weight = prepared.rows[here], prepared.weights[first:last]
         found[here] = scores[rows]
-        inner = Outputs(
-            (first, last),
-            np.empty(last - first),
-            np.empty(n),
-            np.empty(n if len(out.curvature) else 0),
-            np.zeros((last - first, out.d_parameters.shape[1] if out.d_parameters.size else 0)),
-        )
+        values, slopes = np.empty(0), np.empty((0, len(self.parameters)))
         if first < last:
-            self.loss.fill(prepared.inner, found, inner)
-        weight, query = (
-            prepared.weights[first:last],
-            query_index(prepared.queries[out.chunk[0] : out.chunk[1] + 1] - first),
-        )
-        out.values[:] = np.bincount(query, weight * inner.values, len(out.values))
-        for by_row, result in ((inner.grad, out.grad), (inner.curvature, out.curvature)):
+            values, slopes = prepared.inner.chunk(
+                found, (first, last), grad, curvature, own=out.d_parameters.size > 0, loss=self.loss
+            )
+        query = query_index(prepared.queries[out.chunk[0] : out.chunk[1] + 1] - first)
+        out.values[:] = np.bincount(query, weight * values, len(out.values))
+        for by_row, result in ((grad, out.grad), (curvature, out.curvature)):
             if len(result):
-                times = np.repeat(weight, sizes)
+                times = np.repeat(weight, np.diff(bounds))
                 result[own] = np.bincount(rows - own.start, times * by_row[here], own.stop - own.start)
         if out.d_parameters.size:
             out.d_parameters[:] = 0.0
-            np.add.at(out.d_parameters, query, weight[:, None] * inner.d_parameters)
+            np.add.at(out.d_parameters, query, weight[:, None] * slopes)
 
 
 class GradesAndComparisons(Loss):
@@ -108,9 +101,11 @@ class GradesAndComparisons(Loss):
     """
 
     name = "joined"
+    setting = "comparison_weight"
+    """Of a ranker, where the weight comes from."""
 
     def __init__(self, loss: Loss, weight: float) -> None:
-        self.loss, self.weight = loss, number("comparison_weight", weight, above=True)
+        self.loss, self.weight = loss, number(self.setting, weight, above=True)
         self.smooth = loss.smooth
 
     @property
@@ -133,9 +128,9 @@ class GradesAndComparisons(Loss):
         """Those of the shared loss."""
         return self.loss.parameter_bounds
 
-    def with_parameters(self, values: FloatArray) -> Self:
-        """The same with these values of the shared loss's parameters."""
-        return type(self)(self.loss.with_parameters(values), self.weight)
+    def take(self, values: FloatArray) -> None:
+        """Those of the shared loss."""
+        self.loss = self.loss.with_parameters(values)
 
     def prepare(self, target: Any, offsets: IntArray) -> tuple[Any, Any, IntArray]:
         """Both targets, each as the loss wants it (no grades where they say nothing), and the query boundaries."""
@@ -171,22 +166,19 @@ class GradesAndClicks(GradesAndComparisons):
 
     name = "grades_and_clicks"
 
-    def __init__(self, loss: Loss, weight: float) -> None:
-        self.loss, self.weight = loss, number("clicks_weight", weight, above=True)
-        self.smooth = loss.smooth
-        from luce.losses.listwise import ClickChoice  # only those who have clicks need it
-
-        self._choice = loss if isinstance(loss, ClickChoice) else ClickChoice()
+    setting = "clicks_weight"
 
     @property
     def stated(self) -> Loss:
         """The loss on the clicks."""
-        return self._choice
+        from luce.losses.listwise import ClickChoice  # only those who have clicks need it
+
+        return self.loss if isinstance(self.loss, ClickChoice) else ClickChoice()
 
     def prepare(self, target: Any, offsets: IntArray) -> tuple[Any, Any, IntArray]:
         """Both targets, each as its loss wants it (no grades where they say nothing), and the query boundaries."""
         graded, choices, _ = super().prepare(target, offsets)
-        if graded is None and self._choice is not self.loss:
+        if graded is None and self.loss.name != "click_choice":
             raise SettingError(
                 f"The loss {self.loss.name!r} learns from grades, and there are none beside the clicks; take "
                 "'click_choice', or a loss over pairs on luce.clicks.pairs."

@@ -8,25 +8,23 @@ one by one, which is for few documents; the losses `hom_gg`, `hom_oo` and `hom_o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations, permutations
-from typing import NamedTuple, Protocol
+from itertools import permutations
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
 from luce.checks import number, whole
 from luce.errors import DataError, SettingError
 from luce.losses.base import check_scores
 from luce.losses.top_lists import GROUP_GROUP, ONE_GROUP, ONE_ONE
-from luce.losses.top_sets import indicators, log_between
+from luce.losses.top_sets import FirstLayer, all_sets, log_between
 from luce.types import FloatArray, IntArray
 
-FirstLayer = Callable[[FloatArray, NDArray[np.bool_]], FloatArray]
-"""Log of a weight for each set of documents: scores (n), and a row (n) that is True inside T for each set."""
 MOST = 100_000
 """Sets, or orders, that are gone through."""
 
@@ -37,14 +35,6 @@ FIRST_LAYERS: dict[str, FirstLayer] = {
     "one_to_group": partial(log_between, ONE_GROUP),
 }
 """The share of T in the sum of e^f, [HOM] (5); each document of T beats each of F, (6), or F as a whole, (7)."""
-
-
-class SecondLayer(Protocol):
-    """The order of T: log-probability of scores that stand in the order of the documents, best first."""
-
-    def log_prob(self, ordered: FloatArray) -> float:
-        """Of the scores of T, the best document first."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -105,7 +95,7 @@ class HierarchicalOrdering:
         "group_to_group", "one_to_one" or "one_to_group", the layers of [HOM], or a function of one's own, of
         scores and sets, that gives log-weights. They are divided by their sum over all sets.
     second
-        `LuceOrder()`, `MallowsOrder(spread)`, or any object with a `log_prob`.
+        `LuceOrder()`, `MallowsOrder(spread)`, or any object with a `log_prob` of the scores of T, best document first.
 
     >>> model = HierarchicalOrdering(2, "one_to_one", MallowsOrder(0.5))
     >>> every = model.tops(3)
@@ -115,7 +105,7 @@ class HierarchicalOrdering:
 
     k: int
     first: str | FirstLayer = "one_to_group"
-    second: SecondLayer = LuceOrder()
+    second: Any = LuceOrder()
 
     def __post_init__(self) -> None:
         whole("k", self.k, 1)
@@ -127,11 +117,9 @@ class HierarchicalOrdering:
         f = check_scores(scores)
         k = min(self.k, len(f))
         _few(math.comb(len(f), k), f"sets of {k}")
-        members = np.array(list(combinations(range(len(f)), k)), dtype=np.int64)
         if k == len(f):
-            return members, np.ones(1)
-        layer = FIRST_LAYERS[self.first] if isinstance(self.first, str) else self.first
-        logs = np.asarray(layer(f, indicators(members, len(f))), dtype=np.float64)
+            return np.arange(k)[None, :], np.ones(1)
+        members, logs = all_sets(FIRST_LAYERS[self.first] if isinstance(self.first, str) else self.first, f, k)
         if logs.shape != (len(members),) or np.isnan(logs).any() or not np.isfinite(logs.max()):
             raise SettingError("The first layer must give one log-weight a set, not NaN and not all of them -inf.")
         return members, softmax(logs)
@@ -146,13 +134,12 @@ class HierarchicalOrdering:
         f = check_scores(scores)
         named = np.asarray(top)
         if len(named) != min(self.k, len(f)) or len(set(top)) != len(top) or not set(top) <= set(range(len(f))):
-            raise DataError(
-                f"A top names {min(self.k, len(f))} different documents of {len(f)}, from 0; got {list(top)}."
-            )
+            k = min(self.k, len(f))
+            raise DataError(f"A top names {k} different documents of {len(f)}, from 0; got {list(top)}.")
         members, chances = self.sets(f)
         at = int(np.flatnonzero((members == np.sort(named)).all(axis=1))[0])
         with np.errstate(divide="ignore"):
-            return float(np.log(chances[at])) + self.second.log_prob(f[named])
+            return float(np.log(chances[at]) + self.second.log_prob(f[named]))
 
     def inclusion(self, scores: ArrayLike) -> FloatArray:
         """The chance of every document to be in T; they sum to k."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.data.clicks import Clicks
 from luce.errors import DataError
@@ -13,7 +12,7 @@ from luce.losses.base import NOT_WANTED, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
 from luce.losses.segments import ConjugateLoss, Costs, Run, SegmentLoss
 from luce.spec import option
-from luce.types import FloatArray, IntArray
+from luce.types import BoolArray, FloatArray, IntArray
 
 
 class ListNet(ConjugateLoss):
@@ -48,7 +47,7 @@ class _Choices(NamedTuple):
     """What was chosen, weighted."""
     log_exposure: FloatArray
     offsets: IntArray
-    counted: NDArray[np.bool_]
+    counted: BoolArray
 
 
 class ClickChoice(ConjugateLoss):
@@ -122,9 +121,7 @@ class Cosine(GainRule, SegmentLoss):
     Parameters
     ----------
     consistent
-        Which of the two.
-    gain, discount, k, empty
-        See `luce.losses.gains.GainRule`; discount and k matter where `consistent` is True only.
+        Which of the two; discount and k matter for the latter only.
 
     >>> round(Cosine().value_and_grad([1.0, 1.0], [1, 0])[0], 4)  # 1 - cos 45 degrees
     0.2929

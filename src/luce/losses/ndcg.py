@@ -16,7 +16,7 @@ import numpy as np
 
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Target, as_labels
-from luce.losses.conjugate import brackets, dictionary_of, newton, skip_query
+from luce.losses.conjugate import Brackets, dictionary_of, newton, skip_query
 from luce.losses.gains import GainRule, NormalisedGains
 from luce.losses.order_maps import map_of
 from luce.losses.segments import ConjugateLoss, Costs, Run
@@ -46,6 +46,15 @@ class NDCGLoss(GainRule, ConjugateLoss):
 
     Bregman divergences [Pareek] (3.3) between the target and $(\nabla\psi)^{-1}(s)$, [Pareek] (3.5), written by the
     conjugate, [Pareek] (3.7) and [Pareek] (3.28); their gradient is [Pareek] (3.10).
+
+    Parameters
+    ----------
+    offset
+        Added to all scores; None learns it with the scorer, from 0. The loss sees the level of the scores, and scorers
+        have no constant that training could move. The chapter has none: 0.0.
+    link
+        None, or an order-preserving g of the scores, [Pareek] (3.7): arcsinh, softplus, stretch, a function of your
+        own from scores to g and its slope, or an object with the methods of `luce.losses.order_maps.OrderMap`.
     """
 
     learns_from_ties = True
@@ -106,14 +115,6 @@ class NDCGCrossEntropy(NDCGLoss):
     ----------
     beta
         A number above 0.
-    gain, discount, k, empty
-        See `luce.losses.gains.GainRule`.
-    offset
-        Added to all scores; None learns it with the scorer, from 0. The loss sees the level of the scores, and scorers
-        have no constant that training could move. The chapter has none: 0.0.
-    link
-        None, or an order-preserving g of the scores, [Pareek] (3.7): arcsinh, softplus, stretch, a function of your
-        own from scores to g and its slope, or an object with the methods of `luce.losses.order_maps.OrderMap`.
 
     >>> value, grad = NDCGCrossEntropy(beta=1.0).value_and_grad([0.0, 0.0], [1, 0])
     >>> value, grad.tolist()
@@ -159,8 +160,6 @@ class NDCGQNorm(NDCGLoss):
     ----------
     q
         A number above 1, or None for the chapter's $\log(m) + 2$, m the number of documents of the query.
-    gain, discount, k, empty, offset, link
-        As for `ndcg_cross_entropy`.
 
     >>> value, grad = NDCGQNorm(q=2).value_and_grad([2.0, 0.0], [1, 0])  # q = 2 is the square
     >>> value, grad.tolist()
@@ -209,8 +208,6 @@ class NDCGMix(NDCGLoss):
     fits
         "converged" fits every alpha to the end, [Pareek] (3.26), so that the queries that judge alpha serve for nothing
         else. "stopped" ends fits early, by a fifth of the training queries that is set apart.
-    gain, discount, k, empty, offset, link
-        As for `ndcg_cross_entropy`.
 
     >>> scores, grades = [0.3, -0.2, 0.1], [2, 0, 1]
     >>> mixed, alone = NDCGMix((0, 1, 0)), NDCGSquare()
@@ -281,7 +278,7 @@ class NDCGMix(NDCGLoss):
             return values, x, bends
         for some in np.split(left, len(left)) if self.standard else [left]:  # whatever others there are
             rows, local = runs(offsets[some], run.sizes[some]), np.append(0, np.cumsum(run.sizes[some]))
-            x[rows], bent, values[some] = brackets(self.functions, self.alpha, q, s[rows], local)
+            x[rows], bent, values[some] = Brackets(self.functions, self.alpha, q, local).solve(s[rows])
             if run.curved:
                 bends[rows] = bent
         return values, x, bends

@@ -140,5 +140,4 @@ def _likelihood_of_lists(name: str, tier_gain: float | None) -> Likelihood:
 def _centred(values: FloatArray, offsets: IntArray) -> FloatArray:
     """Values around the mean of their query."""
     counts = np.diff(offsets)
-    centred: FloatArray = values - np.repeat(np.add.reduceat(values, offsets[:-1]) / counts, counts)
-    return centred
+    return values - np.repeat(np.add.reduceat(values, offsets[:-1]) / counts, counts)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from luce.losses.pairs import Here, Sums
-from luce.numerics.chebyshev import MAX_PANELS, NODES, Tree, cross_sum, grow_tree, meetings, n_levels, n_meetings
+from luce.numerics.chebyshev import MAX_PANELS, NODES, Tree, cross_sum, grow_tree, meetings, n_levels
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp
 from luce.types import FloatArray, IntArray
@@ -247,7 +247,7 @@ def tables_for(terms: Terms, span: float, pairs: float, width: float, costs: Cos
 
     `NO_TABLES` where there are not pairs enough to pay for them, or scores are too far apart for any panel.
     """
-    entries = kinds * n_meetings(span, width) * NODES**2
+    entries = kinds * sum(gaps.size for _, _, gaps in meetings(span, width))
     if span >= MAX_PANELS * width or pairs * costs[0] < 2.0 * entries * _ENTRY:
         return NO_TABLES
     tables = np.zeros((kinds, n_levels(span, width), 7, 4, NODES, NODES))

@@ -15,7 +15,7 @@ from luce.data.statements import Statements
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Loss, Outputs, Target, statements
 from luce.losses.gains import DISCOUNTS, named_or_numbers
-from luce.numerics.segments import Tiers, query_index, runs
+from luce.numerics.segments import Tiers, chunk_queries, query_index, runs
 from luce.spec import option
 from luce.types import FloatArray, IntArray
 
@@ -38,11 +38,6 @@ class PairTarget(NamedTuple):
     tie_weight: FloatArray
     queries: IntArray
     offsets: IntArray
-
-    @property
-    def each_row_once(self) -> bool:
-        """Whether every query is one group of all its rows."""
-        return len(self.order) == self.offsets[-1] and len(self.groups) == len(self.offsets)
 
     def of_positions(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The weight of the pairs of every position with worse, with better and with tied documents."""
@@ -146,20 +141,6 @@ class Sums(NamedTuple):
     def part(self, q: int, rows: slice) -> Sums:
         """Those of one query, the documents of which stand at these places."""
         return Sums(self.values[q : q + 1], self.by_t[q : q + 1], self.slopes[rows], self.bends[rows])
-
-
-def count_pairs(tiers: Tiers, tied: FloatArray) -> FloatArray:
-    """Pairs of every query: those of different grades, and those of the tiers where `tied` is not 0.
-
-    >>> count_pairs(Tiers(np.arange(4), np.array([0, 1, 3, 4]), np.array([0, 3])), np.ones(3)).tolist()
-    [6.0]
-    """
-    sizes = np.diff(tiers.starts).astype(np.float64)
-    within = sizes * (sizes - 1) / 2
-    rows = np.diff(tiers.starts[tiers.queries]).astype(np.float64)
-    left_out = np.concatenate([[0.0], np.cumsum(within * (tied == 0))])[tiers.queries]
-    pairs: FloatArray = rows * (rows - 1) / 2 - np.diff(left_out)
-    return pairs
 
 
 def weights_of_tiers(weights: str | tuple[float, ...], by_grade: Tiers) -> FloatArray:
@@ -291,15 +272,11 @@ class PairLoss(Loss):
         here = Here(starts, prepared.groups[first : last + 1] - tiers.start, scores[rows], *weights)
         n = last - first
         sums = Sums(np.zeros(n), np.zeros(n), np.zeros(len(rows)), np.zeros(len(rows) if len(curvature) else 0))
-        if len(rows) == 2 * n and (np.diff(here.starts[here.queries]) == 2).all():
-            self._two_by_two(here, sums)
-        else:
-            self.run_pairs(here, sums)
+        alone = len(rows) == 2 * n and (np.diff(here.starts[here.queries]) == 2).all()  # pairs, which need no loop
+        (self.by_terms if alone else self.run_pairs)(here, sums)
         own = slice(*prepared.offsets[list(chunk)])
         for found, result in ((sums.slopes, grad), (sums.bends, curvature)):
-            if prepared.each_row_once and len(result):
-                result[rows] = found
-            elif len(result):
+            if len(result):
                 result[own] = np.bincount(rows - own.start, found, own.stop - own.start)
         if len(curvature):
             np.maximum(curvature[own], 0.0, out=curvature[own])  # convex: below 0 is rounding
@@ -310,39 +287,26 @@ class PairLoss(Loss):
 
     def run_pairs(self, here: Here, sums: Sums) -> None:
         """Fill values and derivatives in the tie parameter of a run of groups; add to slopes and bends."""
-        for q in range(len(sums.values)):
-            edges = here.starts[here.queries[q] : here.queries[q + 1] + 1]
-            self.one_by_one(here.part(edges, ties=True), sums.part(q, slice(edges[0], edges[-1])))
+        self.by_terms(here, sums)
 
-    def _two_by_two(self, here: Here, sums: Sums) -> None:
-        """Groups of two documents each, which need no loop: a pair is its difference."""
-        of_tie = np.diff(here.queries) == 1
-        for tied in (False, True)[: 1 + self.uses_ties]:
-            first = 2 * np.flatnonzero(of_tie == tied)
-            weight = (here.tie_weight if tied else here.win_weight)[first]
-            value, slope, bend, by_t = self.terms(here.f[first] - here.f[first + 1], tied) * weight
-            sums.values[first // 2], sums.by_t[first // 2] = value, by_t
-            sums.slopes[first], sums.slopes[first + 1] = slope, -slope
-            if len(sums.bends):
-                sums.bends[first] = sums.bends[first + 1] = bend
-
-    def one_by_one(self, here: Here, sums: Sums) -> None:
-        """All pairs of one query by `terms`: the slow form that any scores and any link allow."""
-        n, tier = len(here.f), query_index(here.starts)
+    def by_terms(self, here: Here, sums: Sums) -> None:
+        """The same pair by pair, some at a time: the slow form that any scores and any link allow."""
+        n, tier, group = len(sums.values), query_index(here.starts), query_index(here.starts[here.queries])
+        follow = here.starts[here.queries[group + 1]] - np.arange(len(tier)) - 1  # in the group of every position
         sums.values[:], sums.by_t[:] = 0.0, 0.0
-        for first in range(0, n, max(1, _AT_ONCE // n)):
-            rows = np.arange(first, min(n, first + max(1, _AT_ONCE // n)))
+        for first, last in chunk_queries(np.concatenate([[0], np.cumsum(follow)]), _AT_ONCE):
+            rows, counts = np.arange(first, last), follow[first:last]
+            one, other = np.repeat(rows, counts), runs(rows + 1, counts)
             for tied in (False, True)[: 1 + self.uses_ties]:
-                same = tier[rows, None] == tier if tied else tier[rows, None] < tier
                 weights = here.tie_weight if tied else here.win_weight
-                i, j = np.nonzero(same & (rows[:, None] < np.arange(n)) & (weights[rows, None] != 0.0))
-                i += first
+                chosen = ((tier[one] == tier[other]) == tied) & (weights[one] != 0.0)
+                i, j = one[chosen], other[chosen]
                 value, slope, bend, by_t = self.terms(here.f[i] - here.f[j], tied) * weights[i]
-                sums.values[:] += value.sum()
-                sums.by_t[:] += by_t.sum()
-                sums.slopes[:] += np.bincount(i, slope, n) - np.bincount(j, slope, n)
+                sums.values[:] += np.bincount(group[i], value, n)
+                sums.by_t[:] += np.bincount(group[i], by_t, n)
+                sums.slopes[:] += np.bincount(i, slope, len(tier)) - np.bincount(j, slope, len(tier))
                 if len(sums.bends):
-                    sums.bends[:] += np.bincount(i, bend, n) + np.bincount(j, bend, n)
+                    sums.bends[:] += np.bincount(i, bend, len(tier)) + np.bincount(j, bend, len(tier))
 
 
 def _weighed(target: PairTarget, sizes: IntArray, weight: FloatArray) -> PairTarget:

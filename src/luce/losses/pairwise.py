@@ -14,16 +14,7 @@ from scipy import special
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED
 from luce.losses.chances import PairProbabilities, TopKChances, exact_pairs
-from luce.losses.pair_kernels import (
-    LONG,
-    REACH,
-    Costs,
-    Form,
-    pair_table,
-    pairs_by_table,
-    pairs_of_queries,
-    panel_sums,
-)
+from luce.losses.pair_kernels import LONG, REACH, Costs, Form, pair_table, pairs_by_table, pairs_of_queries, panel_sums
 from luce.losses.pairs import Here, PairLoss, Sums, grades
 from luce.numerics import links
 from luce.numerics.chebyshev import interpolation_error
@@ -61,8 +52,7 @@ class LinkedLoss(PairLoss):
 
     def pair_probability(self, difference: ArrayLike) -> FloatArray:
         """Probability that the first of two documents wins, given the difference of their scores."""
-        found: FloatArray = np.exp(-self.terms(np.asarray(difference, dtype=np.float64), False)[0])
-        return found
+        return np.asarray(np.exp(-self.terms(np.asarray(difference, dtype=np.float64), False)[0]))
 
     def tie_probability(self, difference: ArrayLike) -> FloatArray:
         """Probability that two documents tie, given the difference of their scores."""
@@ -85,13 +75,13 @@ class LinkedLoss(PairLoss):
         def alone(part: Here, found: Sums) -> None:
             self._pairs(part, len(part.f), found)
             if np.isnan(found.values[0]):
-                self.one_by_one(part, found)
+                self.by_terms(part, found)
 
         for q in np.flatnonzero(np.isnan(sums.values) | (sizes > longest)):
             edges = here.starts[here.queries[q] : here.queries[q + 1] + 1]
             part, found = here.part(edges, ties=True), sums.part(int(q), slice(edges[0], edges[-1]))
             if sizes[q] <= longest:
-                self.one_by_one(part, found)
+                self.by_terms(part, found)
             else:
                 panel_sums(part, self.terms, alone, self.panel_width, self.costs, found)
 
@@ -163,7 +153,7 @@ class TabledLoss(TiedLoss):
 
     def _pairs(self, here: Here, longest: int, sums: Sums) -> None:
         if self.exact:
-            sums.values[:] = np.nan
+            self.by_terms(here, sums)
         else:
             pairs_by_table(self._table(here, longest), self.panel_width, here, longest, sums)
 

@@ -9,12 +9,11 @@ from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import gammaln
 
 from luce.errors import SettingError
 from luce.losses.base import Outputs
 from luce.losses.stages import PartitionLikelihood, Races
-from luce.losses.tier_sizes import SizeModel, Stages
+from luce.losses.tier_sizes import SizeModel, Stages, log_choices
 from luce.numerics.compiled import kernel, part
 from luce.numerics.fast_exp import fast_exp
 from luce.numerics.rows import accumulate_block, clear, end_of_block, most_rows, score_rows, weigh_queries
@@ -91,7 +90,7 @@ class PMOP(PartitionLikelihood):
 
     def _log_prob_given_sizes(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
         # Summed over the tiers of size m, each document counts in C(N - 1, m - 1) of them.
-        return -self._value(scores, cut) - float(np.sum(_log_choices(stage.remaining - 1, stage.size - 1)))
+        return -self._value(scores, cut) - float(np.sum(log_choices(stage.remaining - 1, stage.size - 1)))
 
     def _value(self, scores: FloatArray, cut: Races) -> float:
         return float(self.evaluate(cut, scores, (0, 1), np.empty_like(scores))[0])
@@ -103,17 +102,13 @@ class PMOP(PartitionLikelihood):
         draw_additive(seed_from(rng), scores, np.array(self.stage_weights or (1.0,)), table, tier)
 
 
-def _log_choices(n: Any, m: Any) -> FloatArray:
-    return np.asarray(gammaln(n + 1.0) - gammaln(m + 1.0) - gammaln(n - m + 1.0))
-
-
 @lru_cache(maxsize=16)
 def _model_sizes(n: int) -> FloatArray:
     """Summed over all tiers of size m of r documents, the potential is proportional to C(r, m), whatever the scores."""
     table = np.zeros((1, n + 1, n + 1))
     left, size = np.tril_indices(n)
     left, size = left + 1, size + 1
-    table[0, left, size] = np.exp(_log_choices(left, size) - left * np.log(2) - np.log1p(-(0.5**left)))
+    table[0, left, size] = np.exp(log_choices(left, size) - left * np.log(2) - np.log1p(-(0.5**left)))
     return np.cumsum(table, axis=2)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, field
 from typing import Literal, Self
 
 import numpy as np
@@ -59,7 +59,8 @@ class PMOPExact(PartitionLikelihood):
     def prepare(self, target: Target, offsets: IntArray) -> Races:
         """Tiers of equal label; refuses queries whose sums over sizes would not fit in memory."""
         made = super().prepare(target, offsets)
-        self._check_fits(made)
+        if getattr(self, "value", "exact") == "exact":  # who samples need not ask for it
+            self._check_fits(made)
         return made
 
     def _check_fits(self, made: Races) -> None:
@@ -83,28 +84,24 @@ class PMOPExact(PartitionLikelihood):
         the square of the sum over the number of stages (of their weights): the curvature lies above, and is exact with
         one stage.
         """
-        if self.sizes == "given":
-            _queries_of_given_sizes(scores, prepared, out.arrays)
-        else:
-            _queries(scores, prepared, self.sizes == "printed", out.arrays)
+        self._exactly(prepared, scores, out.arrays)
 
-    def fill_values(self, races: Races, scores: FloatArray, first: int, values: FloatArray) -> None:
-        """The values alone of queries from `first` on."""
+    def _exactly(self, races: Races, scores: FloatArray, out: Filled) -> None:
         if self.sizes == "given":
-            _queries_of_given_sizes(scores, races, Filled(first, values, NOT_WANTED, NOT_WANTED))
+            _stages(scores, races, None, out)
         else:
-            _queries(scores, races, self.sizes == "printed", Filled(first, values, None, None))
+            _queries(scores, races, self.sizes == "printed", out)
 
     def _log_prob(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
         self._check_fits(cut)
         constant = float(np.sum(np.log(stage.remaining))) if self.sizes == "given" else 0.0
         value = np.empty(1)
-        self.fill_values(cut, scores, 0, value)
+        self._exactly(cut, scores, Filled(0, value, NOT_WANTED, NOT_WANTED))
         return -float(value[0]) - constant
 
     def _log_prob_given_sizes(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
         value = np.empty(1)
-        _queries_of_given_sizes(scores, cut, Filled(0, value, NOT_WANTED, NOT_WANTED))
+        _stages(scores, cut, None, Filled(0, value, NOT_WANTED, NOT_WANTED))
         return -float(value[0])
 
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
@@ -118,7 +115,7 @@ class PMOPExact(PartitionLikelihood):
         draw_exponential(seed_from(rng), scores, table, self.sizes == "printed", tier)
 
 
-class SampledPMOP(PartitionLikelihood):
+class SampledPMOP(PMOPExact):
     r"""The model of `pmop_exact` with its gradient [PMOP] (13) estimated by short chains.
 
     At every stage a chain starts at the observed tier $X_k$ and gives `samples` subsets $S_1, S_2, \dots$, `steps`
@@ -143,11 +140,12 @@ class SampledPMOP(PartitionLikelihood):
     steps: int = option(default=1, least=1)
     samples: int = option(default=1, least=1)
     value: Literal["exact", "surrogate"] = "exact"
+    sizes: Literal["model", "given", "printed"] = field(default="model", init=False)
 
     def _check(self) -> None:
         super()._check()
-        self.learns_from_ties = self.tier_gain is None
-        self._exact = PMOPExact("printed" if self._chain == METROPOLIS_AS_PRINTED else "model")
+        if self._chain == METROPOLIS_AS_PRINTED:
+            self.sizes = "printed"  # type: ignore[misc]
 
     @property
     @abstractmethod
@@ -177,19 +175,9 @@ class SampledPMOP(PartitionLikelihood):
 
     def fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         """One value a query, the gradient estimated."""
-        run = (np.uint64(self.seed), self._chain, self.steps, self.samples)
-        _chained_queries(scores, prepared, run, out.arrays)
+        _stages(scores, prepared, (np.uint64(self.seed), self._chain, self.steps, self.samples), out.arrays)
         if self.value == "exact":
-            self._exact.fill_values(prepared, scores, out.chunk[0], out.values)
-
-    def _log_prob(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
-        return self._exact._log_prob(scores, cut, stage)
-
-    def _log_prob_given_sizes(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
-        return self._exact._log_prob_given_sizes(scores, cut, stage)
-
-    def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
-        self._exact._draw(scores, rng, tier, sizes)
+            self._exactly(prepared, scores, Filled(out.chunk[0], out.values, NOT_WANTED, NOT_WANTED))
 
 
 class PMOPGibbs(SampledPMOP):
@@ -240,7 +228,7 @@ def _queries(scores, target, evened, out):  # type: ignore[no-untyped-def]
 
 @part
 def _one_query(scores, tiers, weights, evened, grad, curvature):  # type: ignore[no-untyped-def]
-    """Log-likelihood [PMOP] (12) and its gradient [PMOP] (13), both exact; without `grad` the value alone."""
+    """Log-likelihood [PMOP] (12) and its gradient [PMOP] (13), both exact; an empty `grad` asks for the value alone."""
     order, starts = tiers
     stages, end = len(starts) - 1, starts[-1]
     n = end - starts[0]
@@ -252,11 +240,8 @@ def _one_query(scores, tiers, weights, evened, grad, curvature):  # type: ignore
         ends[stages - 1 - k] = end - starts[k]
         importance[stages - 1 - k] = weights[k] if len(weights) else 1.0
     log_z, value, weighed = np.empty(stages), 0.0, 0.0
-    if grad is not None:
-        expected, squares = np.empty(n), np.empty(n if len(curvature) else 0)
-        partition_functions(f, ends, importance, evened, log_z, expected, squares)
-    else:  # handed on, not None: where it is an array this is compiled as well, and is then the same function
-        partition_functions(f, ends, importance, evened, log_z, grad, curvature)
+    expected, squares = np.empty(n if len(grad) else 0), np.empty(n if len(curvature) else 0)
+    partition_functions(f, ends, importance, evened, log_z, expected, squares)
     for k in range(stages):
         size, mean, weight = starts[k + 1] - starts[k], 0.0, importance[stages - 1 - k]
         for j in range(starts[k], starts[k + 1]):
@@ -267,7 +252,7 @@ def _one_query(scores, tiers, weights, evened, grad, curvature):  # type: ignore
             cost += log_choices(end - starts[k], size)
         value += weight * cost
         weighed += weight
-        if grad is not None:
+        if len(grad):
             for j in range(starts[k], starts[k + 1]):
                 row, i = order[j], end - 1 - j
                 grad[row] = expected[i] - weight / size
@@ -277,18 +262,27 @@ def _one_query(scores, tiers, weights, evened, grad, curvature):  # type: ignore
 
 
 @kernel
-def _queries_of_given_sizes(scores, target, out):  # type: ignore[no-untyped-def]
-    """An empty `grad` asks for the values alone."""
+def _stages(scores, target, run, out):  # type: ignore[no-untyped-def]
+    """Stage by stage: tiers of given sizes where `run` is None, and an empty `grad` then asks for the values alone.
+
+    Else `run` is seed, number, steps and samples of the chains that estimate the gradient.
+    """
     order, starts, weights, (first, values, grad, curvature) = target.order, target.starts, target.weights, out
     for i in range(len(values)):
         values[i] = 0.0
         for race in range(target.queries[first + i], target.queries[first + i + 1]):
             begin, end = target.races[race], target.races[race + 1]
             clear(order[starts[begin] : starts[end]], grad, curvature)
+            if run is not None:
+                seed, chain, steps, samples = run
+                chained = stream(seed, race), chain, steps, samples
             for k in range(begin, end):
                 rows, size = order[starts[k] : starts[end]], starts[k + 1] - starts[k]
                 weight = weights[k] if len(weights) else 1.0
-                values[i] += weight * _stage_of_given_size(scores[rows], size, rows, weight, grad, curvature)
+                if run is None:
+                    values[i] += weight * _stage_of_given_size(scores[rows], size, rows, weight, grad, curvature)
+                else:
+                    values[i] += weight * _chained_stage(scores, rows, size, weight, chained, grad, curvature)
 
 
 @part
@@ -305,22 +299,6 @@ def _stage_of_given_size(f, size, rows, weight, grad, curvature):  # type: ignor
             if len(curvature):
                 curvature[rows[i]] += weight * max(inside[i] * (1.0 - inside[i]), 0.0) / size**2
     return log_e[n - 1] - f[:size].mean()
-
-
-@kernel
-def _chained_queries(scores, target, run, out):  # type: ignore[no-untyped-def]
-    seed, chain, steps, samples = run
-    order, starts, weights, (first, values, grad, curvature) = target.order, target.starts, target.weights, out
-    for i in range(len(values)):
-        values[i] = 0.0
-        for race in range(target.queries[first + i], target.queries[first + i + 1]):
-            begin, end = target.races[race], target.races[race + 1]
-            chained = stream(seed, race), chain, steps, samples
-            clear(order[starts[begin] : starts[end]], grad, curvature)
-            for k in range(begin, end):
-                rows, size = order[starts[k] : starts[end]], starts[k + 1] - starts[k]
-                weight = weights[k] if len(weights) else 1.0
-                values[i] += weight * _chained_stage(scores, rows, size, weight, chained, grad, curvature)
 
 
 @part

@@ -25,11 +25,7 @@ from luce.types import FloatArray, IntArray
 
 
 def pair_probabilities(
-    loss: Loss,
-    scores: ArrayLike,
-    rng: np.random.Generator,
-    samples: int = 2000,
-    sizes: SizeModel | None = None,
+    loss: Loss, scores: ArrayLike, rng: np.random.Generator, samples: int = 2000, sizes: SizeModel | None = None
 ) -> PairProbabilities:
     """Chances of ties and preferences between the documents of one query.
 
@@ -98,11 +94,7 @@ def of_length(loss: Loss, k: int) -> Loss:
 
 
 def sample_rankings(
-    loss: Loss,
-    scores: ArrayLike,
-    rng: np.random.Generator,
-    n: int,
-    sizes: SizeModel | None = None,
+    loss: Loss, scores: ArrayLike, rng: np.random.Generator, n: int, sizes: SizeModel | None = None
 ) -> FloatArray:
     """Draw n outcomes of one query: a row of labels each, higher is better, equal labels are ties."""
     likelihood = _likelihood(loss, sizes)
@@ -112,11 +104,7 @@ def sample_rankings(
 
 
 def log_likelihoods(
-    loss: Loss,
-    scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike | None = None,
-    sizes: SizeModel | None = None,
+    loss: Loss, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike | None = None, sizes: SizeModel | None = None
 ) -> FloatArray:
     """Log-probability of the outcome of every query, constants included.
 

@@ -37,8 +37,7 @@ class Run(NamedTuple):
 
     def sums(self, of_documents: FloatArray) -> FloatArray:
         """For every query, the sum over its documents."""
-        found: FloatArray = np.add.reduceat(of_documents, self.firsts)
-        return found
+        return np.add.reduceat(of_documents, self.firsts)
 
     def each(self, of_queries: Any) -> Any:
         """For every document, the number of its query."""

@@ -84,7 +84,7 @@ class StageLoss(Likelihood):
     def prepare(self, target: Target, offsets: IntArray) -> Races:
         """Tiers of equal label, in the order of the stages, of queries or of their pieces."""
         labels = as_labels(self, target, offsets)
-        return self._races(labels, labels, offsets)
+        return self._races(orient(getattr(self, "direction", "forward")) * labels, labels, offsets)
 
     def stage(self, f: FloatArray, size: int) -> tuple[float, FloatArray, FloatArray]:
         """-log P that the first `size` of what is left are taken, with slope and curvature of all that are left."""
@@ -143,11 +143,6 @@ class PartitionLikelihood(StageLoss):
     knows_tiers = True
     direction: Literal["forward", "backward"] = field(default="forward", init=False)
 
-    def prepare(self, target: Target, offsets: IntArray) -> Races:
-        """Tiers of equal label, in the order of the stages, of queries or of their pieces."""
-        labels = as_labels(self, target, offsets)
-        return self._races(orient(self.direction) * labels, labels, offsets)
-
     def fit_sizes(self, labels: ArrayLike, offsets: ArrayLike | None = None) -> SizeModel:
         """The sizes of tiers in training data, for the probabilities of this loss."""
         return SizeModel.fit(labels, offsets, self.direction)
@@ -163,11 +158,6 @@ class PartitionLikelihood(StageLoss):
             return self._log_prob(f, cut, stage)
         self._check_sizes(sizes)
         return float(np.sum(sizes.log_prob(stage))) + self._log_prob_given_sizes(f, cut, stage)
-
-    def sample(self, scores: ArrayLike, rng: np.random.Generator, sizes: SizeModel | None = None) -> FloatArray:
-        """Draw an ordered partition of one query, as labels: higher is better."""
-        result: FloatArray = self.sample_many(scores, rng, 1, sizes)[0]
-        return result
 
     def sample_many(
         self, scores: ArrayLike, rng: np.random.Generator, n: int, sizes: SizeModel | None = None

@@ -136,9 +136,18 @@ def _log_prob(parameters: FloatArray, size: FloatArray, n: FloatArray) -> FloatA
     logit = a + b * np.log(n / 16)
     taken, trials = size - 1, np.maximum(n - 2, 0)
     others = np.maximum(trials - taken, 0)
-    choices = gammaln(trials + 1) - gammaln(taken + 1) - gammaln(others + 1)
-    part = log_expit(-logit) + choices + betaln(taken + alpha, others + beta) - betaln(alpha, beta)
+    part = (
+        log_expit(-logit)
+        + log_choices(taken + others, taken)
+        + betaln(taken + alpha, others + beta)
+        - betaln(alpha, beta)
+    )
     return np.where(n == 1, 0.0, np.where(size == n, log_expit(logit), part))
+
+
+def log_choices(n: Any, m: Any) -> FloatArray:
+    """Log of the number of subsets of m of n."""
+    return np.asarray(gammaln(n + 1.0) - gammaln(m + 1.0) - gammaln(n - m + 1.0))
 
 
 def _fit_stage(size: FloatArray, n: FloatArray) -> FloatArray:

@@ -13,7 +13,6 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.checks import is_whole
 from luce.data.statements import Statements
@@ -24,7 +23,7 @@ from luce.losses.stages import Races
 from luce.numerics.compiled import kernel
 from luce.numerics.races import chance_of_seats
 from luce.numerics.segments import query_index, runs
-from luce.types import FloatArray, IntArray
+from luce.types import BoolArray, FloatArray, IntArray
 
 STAGES, GROUP_GROUP, ONE_ONE, ONE_GROUP = range(4)
 """What stands between T and F: stages that see both, or one of the three P_TF."""
@@ -49,16 +48,15 @@ class TopLists(NamedTuple):
     tops: IntArray
     queries: IntArray
     offsets: IntArray
-    tied: NDArray[np.bool_]
+    tied: BoolArray
     weights: FloatArray
     begins: IntArray
     ends: IntArray
 
     @property
-    def across(self) -> NDArray[np.bool_]:
+    def across(self) -> BoolArray:
         """Which lists have a tie across the cut."""
-        found: NDArray[np.bool_] = self.ends > self.tops
-        return found
+        return self.ends > self.tops
 
     def races(self, cuts: IntArray) -> Races:
         """One race a list: its tiers up to its cut, and all below as the last tier."""
@@ -101,7 +99,11 @@ def top_lists(said: Statements, k: K, ties: str = "extend", inside: str = "exact
     place = np.arange(len(rows)) - starts[number]
     tied = place < names[number]  # nothing is said of the rest of a query
     tied[closed.tiers[:-1]] = False
-    tops = names if k is None else np.minimum(names, _by_query(k, len(said.offsets) - 1)[owner])
+    if isinstance(k, tuple) and len(k) != len(said.offsets) - 1:
+        raise SettingError(
+            f"{len(k)} values of k were given for {len(said.offsets) - 1} queries; give one, or one each."
+        )
+    tops = names if k is None else np.minimum(names, np.asarray(k)[owner] if isinstance(k, tuple) else k)
     fresh, cut = np.flatnonzero(np.append(~tied, True)), starts[:-1] + tops  # where a new tier begins
     above = fresh[np.searchsorted(fresh, cut, side="right") - 1] - starts[:-1]
     below = fresh[np.searchsorted(fresh, cut)] - starts[:-1]
@@ -109,7 +111,9 @@ def top_lists(said: Statements, k: K, ties: str = "extend", inside: str = "exact
 
     def refuse(at: int, why: str) -> None:
         of = int(number[at])
-        known = "are in one tier of its list" if said.grade is None else f"both have label {_grade(said, at):g}"
+        known = "are in one tier of its list"
+        if said.grade is not None:
+            known = f"both have label {said.grade[np.searchsorted(said.tiers, at, side='right') - 1]:g}"
         raise RowsError(
             f"{{query}}: {{documents}} {why.format(known, tops[of])}", int(owner[of]), rows[at - 1 : at + 1].tolist()
         )
@@ -127,17 +131,7 @@ def top_lists(said: Statements, k: K, ties: str = "extend", inside: str = "exact
     return TopLists(rows, starts, tops, closed.by_query, said.offsets, tied, said.times, begins, ends)
 
 
-def _by_query(k: int | tuple[int, ...], n_queries: int) -> IntArray:
-    if isinstance(k, tuple) and len(k) != n_queries:
-        raise SettingError(f"{len(k)} values of k were given for {n_queries} queries; give one, or one a query.")
-    return np.broadcast_to(np.asarray(k, dtype=np.int64), n_queries)
-
-
-def _grade(said: Statements, place: int) -> float:
-    return 0.0 if said.grade is None else float(said.grade[np.searchsorted(said.tiers, place, side="right") - 1])
-
-
-def average_cuts(lists: TopLists, draws: int, seed: int, whole: NDArray[np.bool_]) -> TopLists:
+def average_cuts(lists: TopLists, draws: int, seed: int, whole: BoolArray) -> TopLists:
     """Lists without a tie across the cut: where there is one, a list for each of some choices from the tie.
 
     All choices where there are at most `draws`, which no order of the rows changes; else so many, drawn by `seed` so

@@ -11,17 +11,18 @@ for scores of any spread that was tried, and mostly nine in ten. `hom_oo` needs 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 from itertools import chain, combinations
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp, softmax
 
 from luce.errors import LuceWarning
 from luce.losses.one_one import ProductLaw, greatest_spread
 from luce.losses.top_lists import GROUP_GROUP, ONE_GROUP, ONE_ONE
-from luce.types import FloatArray, IntArray
+from luce.types import BoolArray, FloatArray, IntArray
 
 _ROUNDS = 20
 _FEW = 100.0
@@ -32,28 +33,15 @@ _PROPOSALS = 50
 """Steps of a chain of independent proposals, of which the last state is a draw."""
 
 
-class SetLaw(Protocol):
-    """A law of sets of k documents."""
-
-    log_total: float
-    """Log of the sum of the weights of all sets."""
-    chance: FloatArray
-    """Of every document to be in the set."""
-    slopes: FloatArray
-    """The gradient of `log_total` in the scores."""
-    spread: FloatArray
-    """Not less than the diagonal of its Hessian."""
-
-    def draw(self, count: int, rng: np.random.Generator) -> IntArray:
-        """(count, k) documents."""
-        ...
-
-
 class AllSets:
-    """The law of sets of k documents, [HOM] (6) or (7), by enumeration."""
+    """The law of sets of k documents, [HOM] (6) or (7), by enumeration; `luce.losses.one_one.OneOneLaw` has the same.
+
+    `log_total` is the log of the sum of the weights of all sets, `slopes` its gradient in the scores, `spread` not less
+    than the diagonal of its Hessian, and `chance` that of every document to be in the set.
+    """
 
     def __init__(self, kind: int, scores: FloatArray, k: int) -> None:
-        self.members, logs = all_sets(kind, scores, k)
+        self.members, logs = all_sets(partial(log_between, kind), scores, k)
         self.probability, self.log_total = softmax(logs), float(logsumexp(logs))
         inside = indicators(self.members, len(scores)).astype(np.float64)
         self.chance: FloatArray = self.probability @ inside
@@ -63,8 +51,7 @@ class AllSets:
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
         """(count, k) documents."""
-        sets: IntArray = self.members[rng.choice(len(self.members), count, p=self.probability)]
-        return sets
+        return self.members[rng.choice(len(self.members), count, p=self.probability)]
 
 
 class WeighedSets(NamedTuple):
@@ -121,8 +108,7 @@ def _to_sum(estimate: FloatArray, k: int) -> FloatArray:
     chance = np.clip(estimate, 0.0, 1.0)
     missing = k - float(chance.sum())
     room = 1.0 - chance if missing > 0 else chance
-    shared: FloatArray = chance + room * (missing / max(float(room.sum()), 1e-300))
-    return shared
+    return chance + room * (missing / max(float(room.sum()), 1e-300))
 
 
 def weighed_sets(scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> WeighedSets:
@@ -163,39 +149,41 @@ def draw_sets(scores: FloatArray, k: int, rng: np.random.Generator, count: int) 
     return members
 
 
-def indicators(members: IntArray, n: int) -> NDArray[np.bool_]:
+def indicators(members: IntArray, n: int) -> BoolArray:
     """(sets, n): True where a document is in the set."""
     inside = np.zeros((len(members), n), dtype=bool)
     np.put_along_axis(inside, members, True, axis=1)
     return inside
 
 
-def log_between(kind: int, scores: FloatArray, inside: NDArray[np.bool_]) -> FloatArray:
+def log_between(kind: int, scores: FloatArray, inside: BoolArray) -> FloatArray:
     """Log P_TF of sets, a row each that is True inside T; [HOM] (5), and not normalised [HOM] (6), (7)."""
-    if kind == ONE_ONE:
-        alone, together = _pair_terms(scores)
+    if kind == ONE_ONE:  # a sum over members and one over pairs of them: each beats all, but not each other
+        wins = log_expit(scores[:, None] - scores[None, :])
+        np.fill_diagonal(wins, 0.0)
+        alone, together = wins.sum(axis=1), -(wins + wins.T)
         within = np.einsum("ri,ri->r", inside @ together, inside, dtype=np.float64)
-        against: FloatArray = inside @ alone + 0.5 * within
-        return against
+        return np.asarray(inside @ alone + 0.5 * within)
     if kind == GROUP_GROUP:
-        share: FloatArray = logsumexp(np.where(inside, scores, -np.inf), axis=1) - logsumexp(scores)
-        return share
+        return np.asarray(logsumexp(np.where(inside, scores, -np.inf), axis=1) - logsumexp(scores))
     outside = logsumexp(np.where(inside, -np.inf, scores), axis=1)
-    logs: FloatArray = np.where(inside, log_expit(scores - outside[:, None]), 0.0).sum(axis=1)
-    return logs
+    return np.asarray(np.where(inside, log_expit(scores - outside[:, None]), 0.0).sum(axis=1))
 
 
-def all_sets(kind: int, scores: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
-    """Every set of k documents, in lexicographic order, and log P_TF of each (unnormalised)."""
+FirstLayer = Callable[[FloatArray, BoolArray], FloatArray]
+"""Log of a weight for each set of documents: scores (n), and a row (n) that is True inside T for each set."""
+
+
+def all_sets(layer: FirstLayer, scores: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
+    """Every set of k documents, in lexicographic order, and the log-weight of each, such as log P_TF (unnormalised)."""
     n = len(scores)
     members = np.fromiter(chain.from_iterable(combinations(range(n), k)), dtype=np.int64).reshape(-1, k)
     some = max(1, _AT_ONCE // n)
-    return members, np.concatenate(
-        [log_between(kind, scores, indicators(members[a : a + some], n)) for a in range(0, len(members), some)]
-    )
+    cuts = range(0, len(members), some)
+    return members, np.concatenate([np.ravel(layer(scores, indicators(members[a : a + some], n))) for a in cuts])
 
 
-def mean_slopes(kind: int, scores: FloatArray, inside: NDArray[np.float64], weight: FloatArray) -> FloatArray:
+def mean_slopes(kind: int, scores: FloatArray, inside: FloatArray, weight: FloatArray) -> FloatArray:
     """The mean of the gradient of log P_TF over sets that weigh so much; sets are rows, 1 for a document in T.
 
     Where the sets are all there are, and weigh P_TF over its sum, that is the gradient of the log of this sum.
@@ -203,8 +191,7 @@ def mean_slopes(kind: int, scores: FloatArray, inside: NDArray[np.float64], weig
     if kind == ONE_ONE:
         apart = inside.T @ (weight[:, None] * (1.0 - inside))  # the chance that i is in T and j in F
         loses = apart * expit(scores[None, :] - scores[:, None])
-        both: FloatArray = loses.sum(axis=1) - loses.sum(axis=0)
-        return both
+        return np.asarray(loses.sum(axis=1) - loses.sum(axis=0))
     left = 1.0 - inside
     phi = np.exp(scores - scores.max())
     rest = left @ phi
@@ -212,18 +199,9 @@ def mean_slopes(kind: int, scores: FloatArray, inside: NDArray[np.float64], weig
         outside = logsumexp(np.where(inside > 0, -np.inf, scores), axis=1)[:, None]
         loses = inside * expit(outside - scores)
         share = np.exp(np.where(inside > 0, -np.inf, scores - outside))
-        far: FloatArray = weight @ (loses - share * loses.sum(axis=1, keepdims=True))
-        return far
+        return np.asarray(weight @ (loses - share * loses.sum(axis=1, keepdims=True)))
     lost = inside * (rest[:, None] / (rest[:, None] + phi))
-    slopes: FloatArray = weight @ lost - phi * ((weight * lost.sum(axis=1) / rest) @ left)
-    return slopes
-
-
-def _pair_terms(f: FloatArray) -> tuple[FloatArray, NDArray[np.float64]]:
-    """Log P_TF of `hom_oo` as a sum over members and a sum over pairs of them: each beats all, but not each other."""
-    wins = log_expit(f[:, None] - f[None, :])
-    np.fill_diagonal(wins, 0.0)
-    return wins.sum(axis=1), -(wins + wins.T)
+    return np.asarray(weight @ lost - phi * ((weight * lost.sum(axis=1) / rest) @ left))
 
 
 def _mean_field(f: FloatArray, k: int) -> ProductLaw:

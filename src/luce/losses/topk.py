@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from luce.checks import whole
@@ -34,11 +34,11 @@ from luce.losses.top_lists import (
     top_groups,
     top_lists,
 )
-from luce.losses.top_sets import AllSets, SetLaw, draw_sets, weighed_sets
+from luce.losses.top_sets import AllSets, draw_sets, weighed_sets
 from luce.numerics.segments import shares
 from luce.numerics.threads import one_blas_thread
 from luce.spec import option
-from luce.types import FloatArray, IntArray
+from luce.types import BoolArray, FloatArray, IntArray
 
 MOST_SUBSETS = 100_000
 """Subsets of documents up to which a model without a normaliser in closed form is enumerated."""
@@ -109,7 +109,7 @@ class TopKLoss(Likelihood):
             lists = average_cuts(lists, self.draws, self.seed, self._closed(lists))
         return top_groups(self.kind, lists)
 
-    def _closed(self, lists: TopLists) -> NDArray[np.bool_]:
+    def _closed(self, lists: TopLists) -> BoolArray:
         """The lists whose tie at the cut is integrated out, where the others are averaged."""
         return np.zeros(len(lists.tops), dtype=bool)
 
@@ -146,13 +146,8 @@ class TopKLoss(Likelihood):
         spans = zip(pairwise(lists.starts), tops.tolist(), strict=True)
         return ways - value - sum(self.log_normaliser(f[lists.rows[a:b]], top) for (a, b), top in spans if top)
 
-    def sample(self, scores: ArrayLike, rng: np.random.Generator) -> FloatArray:
-        """Draw the top of one query, as labels: k for the best, 1 for the k-th, 0 for the others."""
-        result: FloatArray = self.sample_many(scores, rng, 1)[0]
-        return result
-
     def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int, sizes: Any = None) -> FloatArray:
-        """Draw n tops of one query, a row of labels each."""
+        """Draw n tops of one query, a row of labels each: k for the best, 1 for the k-th, 0 for the others."""
         f = check_scores(scores)
         k = self.one_k(len(f))
         labels = np.zeros((n, len(f)))
@@ -257,9 +252,8 @@ class HomGG(TopKLoss):
             p = np.exp(f - np.repeat(np.repeat(log_all, 2), sizes))
             bends[:] = p * (1.0 - p)
 
-    def _closed(self, lists: TopLists) -> NDArray[np.bool_]:
-        leads: NDArray[np.bool_] = lists.across & (lists.begins == 0) & (self.ties == "exact")
-        return leads
+    def _closed(self, lists: TopLists) -> BoolArray:
+        return np.asarray(lists.across & (lists.begins == 0) & (self.ties == "exact"))
 
     def log_normaliser(self, scores: FloatArray, k: int) -> float:
         """Log of C(n - 1, k - 1)."""
@@ -313,7 +307,7 @@ class _Composite(TopKLoss):
         return weight * law.log_total
 
     @abstractmethod
-    def law(self, scores: FloatArray, k: int) -> SetLaw:
+    def law(self, scores: FloatArray, k: int) -> AllSets | OneOneLaw:
         """The law of the sets T of k documents, for 1 <= k < n."""
 
     def log_normaliser(self, scores: FloatArray, k: int) -> float:
@@ -369,7 +363,7 @@ class HomOO(_Composite):
         sums = Sums(values, np.zeros_like(values), slopes, bends)
         RankNet(exact=not by_panels).run_pairs(Here(starts, lists, f, *weight), sums)
 
-    def law(self, scores: FloatArray, k: int) -> SetLaw:
+    def law(self, scores: FloatArray, k: int) -> AllSets | OneOneLaw:
         """By enumeration of a few sets, else as a product law and a factor near 1."""
         few = k == 1 or math.comb(len(scores), k) <= _FEW_SUBSETS
         return AllSets(self.kind, scores, k) if few else OneOneLaw(scores, k)
@@ -412,7 +406,7 @@ class HomOG(_Composite):
             twice = np.repeat(np.add.reduceat(loses * loses, firsts), sizes[1::2])
             bends[~in_t] = np.maximum(slopes[~in_t] - share * share * twice, 0.0)
 
-    def law(self, scores: FloatArray, k: int) -> SetLaw:
+    def law(self, scores: FloatArray, k: int) -> AllSets:
         """By enumeration."""
         if not self._enumerable(len(scores), k):
             raise SettingError(

@@ -73,16 +73,6 @@ def n_levels(span: float, width: float) -> int:
     return levels
 
 
-def n_meetings(span: float, width: float) -> int:
-    """Number of tables that a range of scores needs.
-
-    >>> n_meetings(20.0, 8.0) == len(list(meetings(20.0, 8.0)))
-    True
-    """
-    lasts = [int(span / width) >> level for level in range(n_levels(span, width))]
-    return 2 * min(3, lasts[0]) + 1 + sum(2 * (min(3, last) - 1) for last in lasts[1:])
-
-
 def meetings(span: float, width: float) -> Iterator[tuple[int, int, FloatArray]]:
     """Every level and offset at which two panels of a range can meet, with the gaps between their nodes.
 

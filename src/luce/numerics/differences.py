@@ -51,14 +51,6 @@ def node_positions(span, width):  # type: ignore[no-untyped-def]
 
 
 @part
-def _add_moments(tree, i, out):  # type: ignore[no-untyped-def]
-    twice, now, after = 2.0 * tree.place[i], 1.0, tree.place[i]
-    for k in range(NODES):
-        out[k] += now
-        now, after = after, twice * after - now
-
-
-@part
 def _add(moments, out):  # type: ignore[no-untyped-def]
     for k in range(NODES):
         out[k] += moments[k]
@@ -85,7 +77,10 @@ def _tier_moments(tree, starts, tier, moments, seen, touched):  # type: ignore[n
             n += 1
             for k in range(NODES):
                 moments[panel, k] = 0.0
-        _add_moments(tree, i, moments[panel])
+        twice, now, after = 2.0 * tree.place[i], 1.0, tree.place[i]
+        for k in range(NODES):
+            moments[panel, k] += now
+            now, after = after, twice * after - now
     return n
 
 
@@ -120,8 +115,8 @@ def spread_differences(tree, starts, matrix):  # type: ignore[no-untyped-def]
     return weights, used
 
 
-@kernel
-def potentials_of_nodes(at_nodes, used, matrix):  # type: ignore[no-untyped-def]
+@part
+def _potentials(at_nodes, used, matrix):  # type: ignore[no-untyped-def]
     """The transpose of the last step of `spread_differences`: from values at nodes to those of pairs of moments."""
     result = np.zeros((len(used), NODES * NODES))
     for offset in range(len(used)):
@@ -133,9 +128,9 @@ def potentials_of_nodes(at_nodes, used, matrix):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def gather_differences(tree, starts, potentials, as_better, as_worse, out):  # type: ignore[no-untyped-def]
-    """Add to every item the potential of all its differences, times `as_better` or `as_worse` by its part in them."""
-    tiers = len(starts) - 1
+def gather_differences(tree, starts, at_nodes, used, matrix, as_better, as_worse, out):  # type: ignore[no-untyped-def]
+    """Add to every item the values at nodes of all its differences, times `as_better` or `as_worse` by its part."""
+    tiers, potentials = len(starts) - 1, _potentials(at_nodes, used, matrix)
     _gather_side(tree, starts, potentials, as_worse, 0, tiers, 1, out)
     _gather_side(tree, starts, potentials, as_better, tiers - 1, -1, -1, out)
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from luce.numerics.compiled import part
 
-LOG2_E = 1.4426950408889634
-ROUNDING = 6755399441055744.0
+_LOG2_E = 1.4426950408889634
+_ROUNDING = 6755399441055744.0
 """1.5 * 2^52: what is added to it is rounded to a whole number, which stands in its lowest bits."""
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _HALF_ROOT = np.float64(np.sqrt(0.5)).view(np.int64)
@@ -35,17 +35,22 @@ degree is off by 6e-15."""
 
 
 @part(forceinline=True)
-def near_zero(r):  # type: ignore[no-untyped-def]
-    """exp(r) for |r| <= ln 2 / 2, of a number or of several at once.
+def _parts(x):  # type: ignore[no-untyped-def]
+    """2^k, and exp(r) less 1 and r, of x = k ln 2 + r cut to [-700, 700]; and r itself, at most ln 2 / 2 in size.
 
     In pieces that do not wait for one another (Estrin): a quarter faster than one chain of eleven steps (Horner).
     """
+    x = min(max(x, -700.0), 700.0)
+    z = x * _LOG2_E + _ROUNDING
+    k = z - _ROUNDING
+    r = x - k * LN2_HIGH
+    r = r - k * LN2_LOW
     r2 = r * r
     r4 = r2 * r2
     high = (_C[11] * r + _C[10]) * r2 + (_C[9] * r + _C[8])
     middle = (_C[7] * r + _C[6]) * r2 + (_C[5] * r + _C[4])
-    low = (_C[3] * r + _C[2]) * r2 + (_C[1] * r + _C[0])
-    return (high * r4 + middle) * r4 + low
+    beyond = (high * r4 + middle) * r4 + (_C[3] * r + _C[2]) * r2
+    return np.int64((np.float64(z).view(np.int64) + 1023) << 52).view(np.float64), beyond, r
 
 
 @part(forceinline=True)
@@ -55,13 +60,8 @@ def fast_exp(x):  # type: ignore[no-untyped-def]
     >>> bool(abs(fast_exp(1.0) / np.exp(1.0) - 1) < 1e-15), bool(fast_exp(-1e9) < 1e-300)
     (True, True)
     """
-    x = min(max(x, -700.0), 700.0)
-    z = x * LOG2_E + ROUNDING
-    k = z - ROUNDING
-    r = x - k * LN2_HIGH
-    r = r - k * LN2_LOW
-    exponent = (np.float64(z).view(np.int64) + 1023) << 52
-    return near_zero(r) * np.int64(exponent).view(np.float64)
+    power, beyond, r = _parts(x)
+    return (beyond + (_C[1] * r + _C[0])) * power
 
 
 @part(forceinline=True)
@@ -71,18 +71,8 @@ def fast_expm1(x):  # type: ignore[no-untyped-def]
     >>> bool(abs(fast_expm1(1e-9) / np.expm1(1e-9) - 1) < 1e-15), bool(abs(fast_expm1(3.0) / np.expm1(3.0) - 1) < 1e-15)
     (True, True)
     """
-    x = min(max(x, -700.0), 700.0)
-    z = x * LOG2_E + ROUNDING
-    k = z - ROUNDING
-    r = x - k * LN2_HIGH
-    r = r - k * LN2_LOW
-    r2 = r * r
-    r4 = r2 * r2
-    high = (_C[11] * r + _C[10]) * r2 + (_C[9] * r + _C[8])
-    middle = (_C[7] * r + _C[6]) * r2 + (_C[5] * r + _C[4])
-    low = (_C[3] * r + _C[2]) * r2 + r
-    power = np.int64((np.float64(z).view(np.int64) + 1023) << 52).view(np.float64)
-    return ((high * r4 + middle) * r4 + low) * power + (power - 1.0)
+    power, beyond, r = _parts(x)
+    return (beyond + r) * power + (power - 1.0)
 
 
 @part(forceinline=True)

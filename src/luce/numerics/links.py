@@ -34,46 +34,31 @@ LOGISTIC, RAO_KUPPER, DAVIDSON, NORMAL, THURSTONE = range(5)
 
 
 @part
-def win(code, d, t):  # type: ignore[no-untyped-def]
-    """Log P(i beats j) at d = f_i - f_j and its derivatives: (log P, d, dd, t, tt, dt)."""
-    return win_of_shape(code, d, shape_of(code, t))
-
-
-@part
-def tie(code, d, t):  # type: ignore[no-untyped-def]
-    """Log P(i and j tie) at d = f_i - f_j and its derivatives: (log P, d, dd, t, tt, dt)."""
-    return tie_of_shape(code, d, shape_of(code, t))
-
-
-@part
-def shape_of(code, t):  # type: ignore[no-untyped-def]
-    """What all pairs share: t, the half-width epsilon with its two derivatives in t, and a constant with its two.
-
-    A loop over pairs takes it once; `win_of_shape` and `tie_of_shape` then spend nothing on the tie parameter.
-    """
+def _shape(code, t):  # type: ignore[no-untyped-def]
+    """The half-width epsilon with its two derivatives in t, and a constant of ties with its two."""
     if code == RAO_KUPPER:
         width, slope = softplus(t), sigmoid(t)
         # log(1 - e^{-2 eps}) = log(theta^2 - 1) - 2 eps = t + log(2 + e^t) - 2 eps
         share = 1.0 / (1.0 + 2.0 * math.exp(-t))
         bend = slope * sigmoid(-t)
         constant = math.log(-math.expm1(-2.0 * width))
-        return t, width, slope, bend, constant, 1.0 + share - 2.0 * slope, share * (1.0 - share) - 2.0 * bend
+        return width, slope, bend, constant, 1.0 + share - 2.0 * slope, share * (1.0 - share) - 2.0 * bend
     if code == THURSTONE:
         width = math.exp(t)
-        return t, width, width, width, 0.0, 0.0, 0.0
-    return t, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        return width, width, width, 0.0, 0.0, 0.0
+    return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
 
 
 @part
-def win_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
-    """As `win`, with the tie parameter as `shape_of` gives it.
+def win(code, d, t):  # type: ignore[no-untyped-def]
+    """Log P(i beats j) at d = f_i - f_j and its derivatives: (log P, d, dd, t, tt, dt).
 
     F(d - epsilon), [Ties] (2): without ties [Ties] (1) and [Ties] (4), logistic [Ties] (5) and minus its logarithm
     [Ties] (11), normal [Ties] (7) and [Ties] (12). Rao and Kupper's theta is e^epsilon, [PMOP] (18).
     """
-    t, width, slope, bend, _, _, _ = shape
     if code == DAVIDSON:
         return _davidson(d, t, True)
+    width, slope, bend, _, _, _ = _shape(code, t)
     z = d - width
     if code == LOGISTIC or code == RAO_KUPPER:  # noqa: SIM109 (a tuple of codes is a search at run time)
         e = math.exp(-abs(z))
@@ -87,8 +72,8 @@ def win_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
 
 
 @part
-def tie_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
-    """As `tie`, with the tie parameter as `shape_of` gives it.
+def tie(code, d, t):  # type: ignore[no-untyped-def]
+    """Log P(i and j tie) at d = f_i - f_j and its derivatives: (log P, d, dd, t, tt, dt).
 
     A tie is symmetric in d and evaluated at -|d|: at +|d| both cdfs are 1 and their difference is lost.
     F(d + epsilon) - F(d - epsilon), [Ties] (3): logistic [Ties] (6), normal [Ties] (13).
@@ -96,21 +81,21 @@ def tie_of_shape(code, d, shape):  # type: ignore[no-untyped-def]
     sign = -1.0 if d > 0.0 else 1.0
     u = -abs(d)
     if code == DAVIDSON:
-        value, first, second, by_t, by_tt, mixed = _davidson(u, shape[0], False)
+        value, first, second, by_t, by_tt, mixed = _davidson(u, t, False)
     elif code == RAO_KUPPER:
-        value, first, second, by_t, by_tt, mixed = _rao_kupper_tie(u, shape)
+        value, first, second, by_t, by_tt, mixed = _rao_kupper_tie(u, t)
     else:
-        width = shape[1]
+        width = math.exp(t)
         value, first, second, by_w, by_ww, by_uw = log_interval(u, width)
         by_t, by_tt, mixed = by_w * width, by_ww * width * width + by_w * width, by_uw * width
     return value, sign * first, second, by_t, by_tt, sign * mixed
 
 
 @part
-def _rao_kupper_tie(u, shape):  # type: ignore[no-untyped-def]
+def _rao_kupper_tie(u, t):  # type: ignore[no-untyped-def]
     """Log of [Ties] (6), which is [PMOP] (18), with its derivatives; minus it is the second line of [Ties] (11)."""
     # P = s(u + eps) s(eps - u) (1 - e^{-2 eps}), s the logistic cdf: a product, where the difference would cancel.
-    _, width, slope, bend, constant, constant_t, constant_tt = shape
+    width, slope, bend, constant, constant_t, constant_tt = _shape(RAO_KUPPER, t)
     up, down = u + width, u - width
     e_up, e_down = math.exp(-abs(up)), math.exp(down)
     below = (e_up if up >= 0.0 else 1.0) / (1.0 + e_up)
@@ -217,30 +202,25 @@ class Link:
 
     def win(self, d: ArrayLike, t: float = 0.0, *, ties: bool = True) -> Terms:
         """Log P(i beats j) at every d = f_i - f_j; without ties t is not used."""
-        return _terms(_wins, self.code if ties else self.code_without_ties, d, t)
+        return _terms(False, self.code if ties else self.code_without_ties, d, t)
 
     def tie(self, d: ArrayLike, t: float) -> Terms:
         """Log P(i and j tie) at every d = f_i - f_j."""
-        return _terms(_ties, self.code, d, t)
+        return _terms(True, self.code, d, t)
 
 
-def _terms(kernel: object, code: int, d: ArrayLike, t: float) -> Terms:
+def _terms(tied: bool, code: int, d: ArrayLike, t: float) -> Terms:
     at = np.asarray(d, dtype=np.float64)
     out = np.empty((6, at.size))
-    kernel(code, at.ravel(), float(t), out)  # type: ignore[operator]
+    _each(tied, code, at.ravel(), float(t), out)
     return Terms(*out.reshape(6, *at.shape))
 
 
 @kernel
-def _wins(code, d, t, out):  # type: ignore[no-untyped-def]
+def _each(tied, code, d, t, out):  # type: ignore[no-untyped-def]
     for i in range(len(d)):
-        out[0, i], out[1, i], out[2, i], out[3, i], out[4, i], out[5, i] = win(code, d[i], t)
-
-
-@kernel
-def _ties(code, d, t, out):  # type: ignore[no-untyped-def]
-    for i in range(len(d)):
-        out[0, i], out[1, i], out[2, i], out[3, i], out[4, i], out[5, i] = tie(code, d[i], t)
+        found = tie(code, d[i], t) if tied else win(code, d[i], t)
+        out[0, i], out[1, i], out[2, i], out[3, i], out[4, i], out[5, i] = found
 
 
 LINKS: dict[str, Link] = {

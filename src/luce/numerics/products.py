@@ -17,12 +17,11 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.numerics.compiled import kernel, part
 from luce.numerics.rows import accumulate_rows
 from luce.numerics.threads import one_blas_thread
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 BLOCK_ROWS = 512
 """Rows of a matrix product: enough for BLAS to be at full speed, few enough for the second-level cache."""
@@ -56,35 +55,18 @@ class Products:
         """True where matrix products are faster than a loop over the pairs."""
         return len(self.left) > _DENSE_ABOVE * self.n_features**2
 
-    def scores(
-        self, X: NDArray[np.float32], linear: FloatArray, weights: FloatArray, *, precise: bool = False
-    ) -> FloatArray:
+    def scores(self, X: Features, linear: FloatArray, weights: FloatArray, *, precise: bool = False) -> FloatArray:
         """`linear . z + sum of weights[k] z_left[k] z_right[k]` for every row.
 
         The sums over j are float32, as training wants them. `precise` asks for float64 throughout, always by the loop:
         slower, but free of BLAS and its threads, and a row's score is the same to the bit in any company.
         """
-        out, dtype = np.empty(len(X)), np.float64 if precise else np.float32
-        if self.dense and not precise:
-            self._dense_scores(X, linear, weights, out)
-        else:
-            Z = np.empty((self.n_features, _TILE_ROWS), dtype=dtype)
+        out, dtype, n = np.empty(len(X)), np.float64 if precise else np.float32, self.n_features
+        if precise or not self.dense:
+            Z = np.empty((n, _TILE_ROWS), dtype=dtype)
             typed = weights.astype(dtype)
             _score_pairs(X, self.mean, self.inverse_sd, linear, self.starts, self.right, typed, Z, out)
-        return out
-
-    def gradients(self, X: NDArray[np.float32], d_scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Gradients in `linear` and `weights` of the scores of these rows."""
-        d_linear, d_weights = np.zeros(self.n_features), np.zeros(len(self.left))
-        if self.dense:
-            self._dense_gradients(X, d_scores, d_linear, d_weights)
-        else:
-            Z = np.empty((self.n_features, _TILE_ROWS), dtype=np.float32)
-            _accumulate_pairs(X, self.mean, self.inverse_sd, d_scores, self.starts, self.right, Z, d_linear, d_weights)
-        return d_linear, d_weights
-
-    def _dense_scores(self, X: NDArray[np.float32], linear: FloatArray, weights: FloatArray, out: FloatArray) -> None:
-        n = self.n_features
+            return out
         W = np.zeros((n, n), dtype=np.float32)
         W[self.left, self.right] = weights
         # All products have the same shape, the last block filled up with zeros: BLAS treats rows at an edge otherwise.
@@ -95,11 +77,15 @@ class Products:
                 for a, b in upper_panels(n):
                     np.matmul(Z[:, :b], W[:b, a:b], out=ZW[:, a:b])
                 _join(Z, ZW, linear, out[first : first + BLOCK_ROWS])
+        return out
 
-    def _dense_gradients(
-        self, X: NDArray[np.float32], d_scores: FloatArray, d_linear: FloatArray, d_weights: FloatArray
-    ) -> None:
-        n = self.n_features
+    def gradients(self, X: Features, d_scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Gradients in `linear` and `weights` of the scores of these rows."""
+        d_linear, d_weights, n = np.zeros(self.n_features), np.zeros(len(self.left)), self.n_features
+        if not self.dense:
+            Z = np.empty((n, _TILE_ROWS), dtype=np.float32)
+            _accumulate_pairs(X, self.mean, self.inverse_sd, d_scores, self.starts, self.right, Z, d_linear, d_weights)
+            return d_linear, d_weights
         Z, scaled = np.empty((2, BLOCK_ROWS, n), dtype=np.float32)
         sums = np.empty((n, n), dtype=np.float32)
         with one_blas_thread():
@@ -110,6 +96,7 @@ class Products:
                 scale_rows(Z, d, scaled)
                 upper_product(scaled, Z, sums)
                 d_weights += sums[self.left, self.right]
+        return d_linear, d_weights
 
 
 def upper_panels(n: int) -> list[tuple[int, int]]:
@@ -122,7 +109,7 @@ def upper_panels(n: int) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
-def upper_product(A: NDArray[np.float32], B: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+def upper_product(A: Features, B: Features, out: Features) -> None:
     """`out = A' B` on and above the diagonal; what is below is left as it was or filled, by whole panels."""
     for a, b in upper_panels(A.shape[1]):
         np.matmul(A[:, a:b].T, B[:, a:], out=out[a:b, a:])
@@ -138,7 +125,7 @@ def standardise_rows(X, mean, inverse_sd, out):  # type: ignore[no-untyped-def]
     out[rows:] = 0
 
 
-def scale_rows(Z: NDArray[np.float32], factors: FloatArray, out: NDArray[np.float32]) -> None:
+def scale_rows(Z: Features, factors: FloatArray, out: Features) -> None:
     """`out = diag(factors) Z`; rows beyond the factors become 0."""
     n = len(factors)
     np.multiply(Z[:n], factors.astype(np.float32)[:, None], out=out[:n])

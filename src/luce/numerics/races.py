@@ -597,8 +597,7 @@ def chances_in_top(scores: FloatArray, k: int) -> FloatArray:
             else:
                 done = 1.0 - min(gamma, room[near].min(initial=1.0)) < 1e3 * _NEGLIGIBLE
             node += 1
-    result: FloatArray = np.clip(probability, 0.0, 1.0)
-    return result
+    return np.asarray(np.clip(probability, 0.0, 1.0))
 
 
 def _arrival(scores: FloatArray, k: int) -> tuple[float, float]:

@@ -16,11 +16,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.errors import DataError
 from luce.numerics.threads import n_threads
-from luce.types import FloatArray, IntArray
+from luce.types import BoolArray, FloatArray, IntArray
 
 T = TypeVar("T")
 Chunk = tuple[int, int]
@@ -121,14 +120,13 @@ def check_offsets(offsets: Any, n_rows: int) -> IntArray:
     return ends
 
 
-def differing(values: FloatArray, offsets: IntArray) -> NDArray[np.bool_]:
+def differing(values: FloatArray, offsets: IntArray) -> BoolArray:
     """For every query, whether its values differ.
 
     >>> differing(np.array([1.0, 2.0, 3.0, 3.0]), np.array([0, 2, 4])).tolist()
     [True, False]
     """
-    found: NDArray[np.bool_] = np.maximum.reduceat(values, offsets[:-1]) > np.minimum.reduceat(values, offsets[:-1])
-    return found
+    return np.maximum.reduceat(values, offsets[:-1]) > np.minimum.reduceat(values, offsets[:-1])
 
 
 def log_sums(values: FloatArray, firsts: IntArray, sizes: IntArray) -> FloatArray:
@@ -139,8 +137,7 @@ def log_sums(values: FloatArray, firsts: IntArray, sizes: IntArray) -> FloatArra
     """
     high = np.maximum.reduceat(values, firsts)
     total = np.add.reduceat(np.exp(values - np.repeat(high, sizes)), firsts)
-    logs: FloatArray = high + np.log(total)
-    return logs
+    return high + np.log(total)
 
 
 def shares(values: FloatArray, firsts: IntArray, sizes: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -169,8 +166,7 @@ def runs(firsts: IntArray, sizes: IntArray) -> IntArray:
     [7, 8, 0, 1, 2]
     """
     ends = np.cumsum(sizes)
-    places: IntArray = np.repeat(firsts - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)
-    return places
+    return np.repeat(firsts - (ends - sizes), sizes) + np.arange(ends[-1] if len(ends) else 0)
 
 
 class Tiers(NamedTuple):

@@ -203,7 +203,7 @@ def partition_functions(scores, ends, importance, evened, log_z, out, out_square
 
     `evened` divides by the number of subsets of the same size, so that it is the sum over sizes of means.
 
-    Unless it is None, `out` becomes the gradient of the sum over k, weighed by `importance`, which is the expectation
+    Unless it is empty, `out` becomes the gradient of the sum over k, weighed by `importance`, which is the expectation
     of 1[i in S]/|S|, and `out_square`, unless it is empty, the expectation of 1[i in S]/|S|^2, both summed likewise.
     `ends` increases.
     """
@@ -212,7 +212,7 @@ def partition_functions(scores, ends, importance, evened, log_z, out, out_square
     _needed(scores, ends, reach, evened)
     log_e = np.empty((prefixes, n + 1))
     # A short query keeps the programs of all sizes for the way back; a long one, with n^3 numbers, runs them twice.
-    keep = n <= SHORT and out is not None
+    keep = n <= SHORT and len(out) > 0
     stay = np.empty((n + 1 if keep else 1, n, n + 1))
     prefix_log_sums(scores, ends, reach, log_e, stay)
     for k in range(prefixes):
@@ -224,7 +224,7 @@ def partition_functions(scores, ends, importance, evened, log_z, out, out_square
         for m in range(1, ends[k] + 1):
             total += np.exp(log_e[k, m] - top)
         log_z[k] = top + np.log(total)
-    if out is None:
+    if len(out) == 0:
         return
     for i in range(n):
         out[i] = 0.0

@@ -20,11 +20,6 @@ from luce.training.derivatives import Derivatives, Shared
 from luce.types import FloatArray, IntArray
 
 
-def as_loss(loss: Loss | str) -> Loss:
-    """A loss, or the loss of that name."""
-    return loss if isinstance(loss, Loss) else losses.get(loss)
-
-
 def offsets_of(group: ArrayLike | None, n_rows: int) -> IntArray:
     """Query boundaries from the sizes of queries; they must add up to the rows.
 
@@ -32,7 +27,7 @@ def offsets_of(group: ArrayLike | None, n_rows: int) -> IntArray:
     [0, 2, 5]
     """
     if group is None or np.size(group) == 0:
-        raise DataError("The engine has no query groups; give the sizes of the queries as `group` with the data.")
+        raise DataError("The engine has no query groups; give sizes of queries as `group`, or `qid`, with the data.")
     sizes = np.asarray(group, dtype=np.int64)
     if sizes.sum() != n_rows:
         raise DataError(f"The query groups hold {sizes.sum()} documents and the data {n_rows}; they must agree.")
@@ -67,9 +62,9 @@ class Asked(NamedTuple):
     def of(cls, first: Any, second: Any, weight: Any, group: Any) -> Asked:
         """`train` of both engines calls f(scores, data set); estimators call f(labels, scores, weight, group)."""
         if hasattr(second, "get_uint_info"):
-            scores = np.asarray(first).reshape(-1)
-            return cls(scores, second.get_label(), _matrix_offsets(second, len(scores)), second.get_weight())
-        if hasattr(second, "get_group"):
+            scores, labels, weight = np.asarray(first).reshape(-1), second.get_label(), second.get_weight()
+            group = np.diff(second.get_uint_info("group_ptr").astype(np.int64))
+        elif hasattr(second, "get_group"):
             labels = second.get_label()
             if labels is None:
                 raise DataError("The LightGBM data set has no labels; give them as `label`.")
@@ -77,16 +72,6 @@ class Asked(NamedTuple):
         else:
             scores, labels = np.asarray(second), first
         return cls(scores, np.asarray(labels), offsets_of(group, len(scores)), weight)
-
-
-def _matrix_offsets(matrix: Any, n_rows: int) -> IntArray:
-    """Query boundaries of a DMatrix."""
-    pointer = np.asarray(matrix.get_uint_info("group_ptr"), dtype=np.int64)
-    if len(pointer) < 2:
-        raise DataError("The DMatrix has no query groups; give `qid` when it is made, or call set_group.")
-    if pointer[-1] != n_rows:
-        raise DataError(f"The query groups hold {pointer[-1]} documents and the DMatrix {n_rows}; they must agree.")
-    return check_offsets(pointer, n_rows)
 
 
 def _check_xgboost() -> None:
@@ -122,7 +107,7 @@ class LightGBMObjective:
     def __init__(self, loss: Loss | str, *, curvature: str = "newton", floor: float = 1e-2) -> None:
         if curvature not in CURVATURES:
             raise SettingError(f"curvature is {curvature!r}; it must be {' or '.join(map(repr, CURVATURES))}.")
-        self.loss, self.curvature, self.floor = as_loss(loss), curvature, floor
+        self.loss, self.curvature, self.floor = losses.of(loss), curvature, floor
         self._kept = threading.local()  # workers of a cluster may share this object between threads
 
     def __getstate__(self) -> dict[str, Any]:
@@ -168,17 +153,11 @@ class LightGBMMetric:
         if not self.metric.formula.of_labels:
             raise SettingError(f"The metric {metric!r} needs a model; an engine has scores only: choose another one.")
 
-    def _value(self, asked: Asked) -> float:
-        """Mean over queries."""
-        scores, labels = (
-            np.ascontiguousarray(asked.scores, dtype=np.float64),
-            np.asarray(asked.labels, dtype=np.float64),
-        )
-        return mean_of(evaluate_arrays(scores, labels, asked.offsets, [self.metric])[self.metric.name])
-
     def __call__(self, first: Any, second: Any, weight: Any = None, group: Any = None) -> Any:
         """Name, mean over queries, and whether more is better."""
-        return self.metric.name, self._value(Asked.of(first, second, weight, group)), True
+        scores, labels, offsets, _ = Asked.of(first, second, weight, group)
+        arrays = np.ascontiguousarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+        return self.metric.name, mean_of(evaluate_arrays(*arrays, offsets, [self.metric])[self.metric.name]), True
 
 
 class XGBoostObjective(LightGBMObjective):

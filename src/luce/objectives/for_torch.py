@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from luce import losses
 from luce.checks import one_of
 from luce.errors import DataError, MissingExtraError
 from luce.losses.base import Loss, Risk, check_scores
 from luce.numerics.segments import check_offsets
-from luce.objectives.engines import as_loss
 from luce.types import FloatArray, IntArray
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -34,7 +34,7 @@ class TorchLoss:
     def __init__(self, loss: Loss | str, *, reduction: str = "mean") -> None:
         one_of("reduction", reduction, REDUCTIONS)
         _torch()
-        self.loss, self.reduction = as_loss(loss), reduction
+        self.loss, self.reduction = losses.of(loss), reduction
 
     def initial_parameters(self) -> Any:
         """The start values of the loss's own parameters (a tie parameter) as a tensor, to be learned beside a model."""

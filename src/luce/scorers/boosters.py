@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import MissingExtraError, ModelFormatError, SettingError
-from luce.scorers.forest import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, Forest, forest_of_text
+from luce.scorers.forest import CATEGORICAL, DEFAULT_LEFT, MISSING_NAN, Forest, trees_of_text
 from luce.scorers.trees import FittedTrees
 from luce.storage import restoring
 
@@ -126,7 +126,7 @@ def _lightgbm(text: str) -> ForeignTrees:
         )
     if rest and "\nend of trees" not in rest:
         raise ModelFormatError("The text of LightGBM is cut off before the end of its trees.")
-    forest, names = forest_of_text(text.replace("\r\n", "\n")), fields["feature_names"].split(" ")
+    forest, names = Forest.joined(trees_of_text(text.replace("\r\n", "\n"))), fields["feature_names"].split(" ")
     if "average_output" in head.splitlines():
         forest = forest.scaled(1.0 / forest.n_trees)
     n_features = int(fields["max_feature_idx"]) + 1

@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from luce.checks import fits_in_memory
@@ -28,10 +27,10 @@ from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.linear import reciprocal
 from luce.scorers.saved import Fitted, array
 from luce.spec import option
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 
-def distances(X: NDArray[np.float32], starts: IntArray) -> NDArray[np.float32]:
+def distances(X: Features, starts: IntArray) -> Features:
     """(rows, features): before the first stage, how many documents of its list a feature puts before a row.
 
     >>> distances(np.array([[3], [1], [2], [2]], dtype=np.float32), np.array([0, 4])).ravel().tolist()
@@ -81,11 +80,10 @@ class CPSScorer:
 
     def parameters_of(self, fitted: FittedCPS) -> FloatArray:
         """The weights of a fitted scorer on this scorer's scale, for a warm start."""
-        result: FloatArray = fitted.theta * reciprocal(self.inverse_spread)
-        return result
+        return fitted.theta * reciprocal(self.inverse_spread)
 
 
-def _put_before(X: NDArray[np.float32], theta: FloatArray) -> NDArray[np.float64]:
+def _put_before(X: Features, theta: FloatArray) -> FloatArray:
     """Entry (s, j): what row s takes off the utility of row j as long as it is left; 0 for a row itself."""
     n = len(X)
     fits_in_memory(24.0 * n**2, f"cps of a query of {n:,} documents", "take shorter queries or another scorer")
@@ -108,7 +106,7 @@ class FittedCPS(Fitted):
     name = "cps"
     needs_queries = True
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """k, k - 1, ..., 1 for the documents chosen; the others have 0 or less, in the order of their utility."""
         scores = np.empty(len(X))
 
@@ -120,14 +118,11 @@ class FittedCPS(Fitted):
         map_chunks(block, chunk_queries(offsets, 4096))
         return scores
 
-    def draw(self, X: NDArray[np.float32], rng: np.random.Generator) -> IntArray:
+    def draw(self, X: Features, rng: np.random.Generator) -> IntArray:
         """Draw the first k rows of one query, best first."""
-        rows: IntArray = self.draw_many(X, self.k, rng, 1)[0][0]
-        return rows
+        return np.asarray(self.draw_many(X, self.k, rng, 1)[0][0])
 
-    def draw_many(
-        self, X: NDArray[np.float32], k: int, rng: np.random.Generator, count: int
-    ) -> tuple[IntArray, FloatArray]:
+    def draw_many(self, X: Features, k: int, rng: np.random.Generator, count: int) -> tuple[IntArray, FloatArray]:
         """Draw `count` times the first k rows of one query, best first, [HOM] (2).
 
         Also, (count, rows), the chances of every row to be chosen, summed over the stages of a draw: their mean over
@@ -145,7 +140,7 @@ class FittedCPS(Fitted):
             utility[draws, order[:, stage]] = -np.inf
         return order, chance
 
-    def sample_many(self, X: NDArray[np.float32], rng: np.random.Generator, n: int) -> FloatArray:
+    def sample_many(self, X: Features, rng: np.random.Generator, n: int) -> FloatArray:
         """Draw the top of one query n times, a row of labels each: k for the best, 1 for the k-th, 0 for the others."""
         order, _ = self.draw_many(X, self.k, rng, n)
         labels = np.zeros((n, len(X)))

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from luce.errors import ModelFormatError, SettingError
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Chunk, map_chunks
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 CATEGORICAL, DEFAULT_LEFT, MISSING_ZERO, MISSING_NAN = 1, 2, 4, 8
 """Bits of `Forest.kind`: what a node asks, and where it sends what is missing."""
@@ -136,16 +136,15 @@ class Forest:
         """The categories that a categorical node sends to the left."""
         s = int(self.threshold[node])
         words = self.bits[self.sets[s] : self.sets[s + 1]].astype("<u4")
-        found: list[int] = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
-        return found
+        return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
 
-    def score(self, X: NDArray[np.float32]) -> FloatArray:
+    def score(self, X: Features) -> FloatArray:
         """The sum of the leaves that every row falls into, in the order of the trees."""
         scores = np.zeros(len(X))
         self.add_scores(X, scores)
         return scores
 
-    def add_scores(self, X: NDArray[np.float32], scores: FloatArray) -> None:
+    def add_scores(self, X: Features, scores: FloatArray) -> None:
         """Add the leaves of every row to `scores`, one tree after the other, on threads over blocks of rows."""
         masked = self._masked if len(X) >= _FEW_ROWS and X.dtype == np.float32 else None
 
@@ -281,15 +280,11 @@ def forest_of(booster: Any, first: int = 0) -> Forest:
 
 def trees_of(booster: Any, first: int = 0) -> list[Forest]:
     """The same, tree by tree."""
-    return _trees(booster.model_to_string(start_iteration=first, num_iteration=-1))
+    return trees_of_text(booster.model_to_string(start_iteration=first, num_iteration=-1))
 
 
-def forest_of_text(text: str) -> Forest:
-    """All trees of a text in LightGBM's form; one that was found in a file is yet to be checked by `from_arrays`."""
-    return Forest.joined(_trees(text))
-
-
-def _trees(text: str) -> list[Forest]:
+def trees_of_text(text: str) -> list[Forest]:
+    """Those of a text in LightGBM's form; what was found in a file is yet to be checked by `from_arrays`."""
     lines = [tree.splitlines()[1:] for tree in text.partition("\nend of trees")[0].split("\nTree=")[1:]]
     return [_tree(dict(line.split("=", 1) for line in tree if "=" in line)) for tree in lines]
 

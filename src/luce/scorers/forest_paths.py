@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.numerics.compiled import kernel
 from luce.scorers.forest import Forest, _goes_left
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +121,7 @@ def _add(ways, other, value, steps, step_ends, features, shares, ends, points, w
                         out[row, features[first + j]] += product / factor * (passes[j] - stands[j])
 
 
-def tree_contributions(
-    forest: Forest, X: NDArray[np.float32], reference: NDArray[np.float32] | None
-) -> tuple[FloatArray, float]:
+def tree_contributions(forest: Forest, X: Features, reference: Features | None) -> tuple[FloatArray, float]:
     """What every feature adds to the scores of rows, and the score that this is added to.
 
     Without a reference document that is the mean score of training documents, feature by feature on the path (the

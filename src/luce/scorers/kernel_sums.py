@@ -17,7 +17,6 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.data.filling import normalise_within_queries
 from luce.data.groups import Groups
@@ -25,7 +24,7 @@ from luce.errors import DataError, SettingError
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
 from luce.scorers.linear import FittedLinear, reciprocal
 from luce.scorers.saved import Fitted
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 PairFunction = Callable[[FloatArray, FloatArray], tuple[Any, Any]]
 _RELATION = "relation:"
@@ -70,7 +69,7 @@ class LearnedKernel:
             if not np.allclose(numeric, slopes[k], rtol=1e-4, atol=1e-6):
                 raise SettingError(f"The kernel {self.name!r}: derivative {k} is not that of its values.")
 
-    def at(self, X: FloatArray, shape: FloatArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def at(self, X: FloatArray, shape: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Values and derivatives; other shapes than those of all pairs are refused."""
         pairs, slopes = (np.asarray(part, dtype=np.float64) for part in self.function(X, shape))
         m = len(X)
@@ -82,9 +81,8 @@ class LearnedKernel:
         return pairs, slopes
 
 
-def _outer(X: FloatArray) -> NDArray[np.float64]:
-    result: NDArray[np.float64] = X @ X.T
-    return result
+def _outer(X: FloatArray) -> FloatArray:
+    return X @ X.T
 
 
 def _gaussian(X: FloatArray, shape: FloatArray) -> tuple[Any, Any]:
@@ -140,15 +138,14 @@ def kernel_name(kernel: Kernel) -> str:
     return kernel if isinstance(kernel, str) else getattr(kernel, "__name__", type(kernel).__name__)
 
 
-def saved_kernels(kernels: Sequence[Kernel]) -> list[str]:
-    """The kernels by name, as a model file keeps them; an error where one is a function without a name."""
+def refuse_functions(kernels: Sequence[Kernel]) -> None:
+    """An error where a kernel is a function, which no model file can hold."""
     for kernel in kernels:
         if not isinstance(kernel, str):
             raise SettingError(
                 f"The kernel {kernel_name(kernel)!r} is a function, which a model file cannot hold; give its values "
                 "as a relation of the data."
             )
-    return [str(kernel) for kernel in kernels]
 
 
 def learned_kernels(kernels: Sequence[Kernel]) -> list[LearnedKernel | None]:
@@ -163,7 +160,7 @@ def refuse_missing(data: Groups) -> None:
         raise DataError("The features have NaN, which kernels cannot compare; fill them in first.")
 
 
-def unit_rows(X: NDArray[np.float32], offsets: IntArray, normalise: str | None) -> FloatArray:
+def unit_rows(X: Features, offsets: IntArray, normalise: str | None) -> FloatArray:
     """Rows of length 1, of features normalised within queries; a row of zeros stays one, its cosine with all is 0.
 
     >>> unit_rows(np.array([[3, 4], [0, 0]], dtype=np.float32), np.array([0, 2]), None).round(3).tolist()
@@ -174,19 +171,15 @@ def unit_rows(X: NDArray[np.float32], offsets: IntArray, normalise: str | None) 
     return rows
 
 
-def bare_groups(X: NDArray[np.float32], offsets: IntArray) -> Groups:
-    """Documents of which nothing but the features is known."""
-    return Groups(X=X, y=np.zeros(len(X)), offsets=offsets, query_ids=np.arange(len(offsets) - 1))
-
-
 class FittedLists(Fitted):
     """A scorer that sees the lists of whole queries, with relations between documents."""
 
     needs_queries = True
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """Scores of documents without a base of their own and without relations."""
-        return self.score_groups(bare_groups(X, offsets), None)
+        bare = Groups(X=X, y=np.zeros(len(X)), offsets=offsets, query_ids=np.arange(len(offsets) - 1))
+        return self.score_groups(bare, None)
 
     def score_groups(self, data: Groups, base: FloatArray | None) -> FloatArray:
         """Scores of documents, on top of those of a base."""
@@ -214,7 +207,7 @@ class FittedReranker(FittedLists):
 
 def kernel_sums(
     data: Groups, kernels: Sequence[Kernel], normalise: str | None = "minmax", shapes: FloatArray | None = None
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """The inner sums of [Pareek] (2.21), a column a kernel and a row a document.
 
     `shapes` are the parameters of learned kernels, one after the other; None: where they start. NaN raises an error
@@ -240,9 +233,7 @@ def kernel_sums(
     return np.column_stack(columns)
 
 
-def pair_sums(
-    data: Groups, kernel: Any, normalise: str | None, shape: FloatArray
-) -> tuple[FloatArray, NDArray[np.float64]]:
+def pair_sums(data: Groups, kernel: Any, normalise: str | None, shape: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Sums of a function of pairs at these values of its parameters, and their derivatives, a column a parameter."""
     X = data.X if normalise is None else normalise_within_queries(data.X, data.offsets, normalise)
     sums, slopes = np.empty(data.n_rows), np.zeros((data.n_rows, len(shape)))
@@ -276,8 +267,7 @@ def _related(data: Groups, kernel: str) -> FloatArray:
         name, inwards = name.removesuffix(":in"), True
     matrix = relation_of(data, name)
     sums = np.asarray(matrix.sum(axis=0 if inwards else 1), dtype=np.float64).ravel()
-    result: FloatArray = sums - matrix.diagonal()
-    return result
+    return np.asarray(sums - matrix.diagonal())
 
 
 def _cosine(data: Groups, normalise: str | None) -> FloatArray:
@@ -307,8 +297,7 @@ def _check(data: Groups, kernel: Kernel, column: FloatArray) -> None:
         )
 
 
-def centred(sums: NDArray[np.float64], offsets: IntArray) -> NDArray[np.float64]:
+def centred(sums: FloatArray, offsets: IntArray) -> FloatArray:
     """Kernel sums minus their mean over the documents of the query."""
     means = np.add.reduceat(sums, offsets[:-1]) / np.diff(offsets)[:, None]
-    result: NDArray[np.float64] = sums - means[query_index(offsets)]
-    return result
+    return sums - means[query_index(offsets)]

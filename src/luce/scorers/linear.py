@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.data.blocks import Blocks, cut_blocks
 from luce.data.groups import Groups
@@ -17,7 +15,7 @@ from luce.numerics.rows import accumulate_rows, column_sums, score_rows
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks
 from luce.scorers.saved import Fitted, array
 from luce.spec import Spec
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -32,10 +30,9 @@ class Standardisation:
         """Standard deviations, 0 where a feature is constant."""
         return reciprocal(self.inverse_sd)
 
-    def __call__(self, X: NDArray[np.float32]) -> FloatArray:
+    def __call__(self, X: Features) -> FloatArray:
         """Standardised rows."""
-        result: FloatArray = (X - self.mean) * self.inverse_sd
-        return result
+        return (X - self.mean) * self.inverse_sd
 
 
 def reciprocal(values: FloatArray, least: float | FloatArray = 0.0) -> FloatArray:
@@ -47,7 +44,16 @@ def reciprocal(values: FloatArray, least: float | FloatArray = 0.0) -> FloatArra
     return np.divide(1.0, values, out=np.zeros_like(values), where=values > least)
 
 
-def standardise(X: NDArray[np.float32]) -> Standardisation:
+def refuse_gaps(bad: Any) -> None:
+    """An error that names the first feature that is not finite, if there is one."""
+    if bad.any():
+        raise DataError(
+            f"Feature {int(np.argmax(bad)) + 1} has NaN or infinite values; training needs finite ones: fill them in "
+            "first."
+        )
+
+
+def standardise(X: Features) -> Standardisation:
     """Moments of the columns in one pass over X; NaN and infinity are refused.
 
     >>> s = standardise(np.array([[1, 5], [3, 5]], dtype=np.float32))
@@ -62,38 +68,27 @@ def standardise_blocks(data: Blocks) -> Standardisation:
     """The same over whole queries at a time, for data that need not be in memory."""
     cuts = cut_blocks(data.offsets, data.n_features)
     (shift,) = data.map(_first_row, cuts[:1])
-    return _standardisation(data.map(partial(_column_moments, shift=shift), cuts), shift, data.n_rows)
-
-
-def _first_row(X: NDArray[np.float32], y: FloatArray) -> FloatArray:
-    result: FloatArray = X[0].astype(np.float64)
-    return result
-
-
-def _column_moments(X: NDArray[np.float32], y: FloatArray, shift: FloatArray) -> FloatArray:
-    total = np.zeros((2, len(shift)))
-    column_sums(X, shift, total[0], total[1])
-    return total
-
-
-def _standardisation(parts: Iterable[FloatArray], shift: FloatArray, rows: int) -> Standardisation:
-    """From the sums of blocks, in their order."""
     sums = np.zeros((2, len(shift)))
     with np.errstate(invalid="ignore", over="ignore"):
-        for part in parts:
+        for part in data.map(partial(_column_moments, shift=shift), cuts):  # in their order
             sums += part
-        first_moment, second_moment = sums / rows
+        first_moment, second_moment = sums / data.n_rows
         variance = second_moment - first_moment**2
         mean = shift + first_moment
-    bad = ~np.isfinite(variance)
-    if bad.any():
-        raise DataError(
-            f"Feature {int(np.flatnonzero(bad)[0]) + 1} has NaN or infinite values; training needs finite "
-            "ones: fill them in first."
-        )
+    refuse_gaps(~np.isfinite(variance))
     # Float32 carries 7 digits: a spread below that of the mean is rounding, not information.
     constant = variance <= (1e-7 * np.abs(mean)) ** 2
     return Standardisation(mean, reciprocal(np.sqrt(np.where(constant, 0.0, variance))))
+
+
+def _first_row(X: Features, y: FloatArray) -> FloatArray:
+    return np.asarray(X[0].astype(np.float64))
+
+
+def _column_moments(X: Features, y: FloatArray, shift: FloatArray) -> FloatArray:
+    total = np.zeros((2, len(shift)))
+    column_sums(X, shift, total[0], total[1])
+    return total
 
 
 class OnStandardised(Spec):
@@ -127,7 +122,7 @@ class LinearScorer(OnStandardised):
 
     name = "linear"
 
-    def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def forward(self, parameters: FloatArray, X: Features, offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""
         weights = parameters * self.scale.inverse_sd
         scores = np.empty(len(X))
@@ -135,18 +130,15 @@ class LinearScorer(OnStandardised):
         scores -= self.scale.mean @ weights
         return scores
 
-    def backward(
-        self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
-    ) -> FloatArray:
+    def backward(self, parameters: FloatArray, X: Features, offsets: IntArray, d_scores: FloatArray) -> FloatArray:
         """Gradient in the weights."""
         total = np.zeros(self.n_parameters)
         accumulate_rows(X, d_scores, total)
-        result: FloatArray = (total - self.scale.mean * d_scores.sum()) * self.scale.inverse_sd
-        return result
+        return np.asarray((total - self.scale.mean * d_scores.sum()) * self.scale.inverse_sd)
 
-    def design(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    def design(self, X: Features) -> Features:
         """What the scores of a block are linear in, one column a parameter: the standardised features."""
-        Z: NDArray[np.float32] = X - self.scale.mean.astype(np.float32)
+        Z: Features = X - self.scale.mean.astype(np.float32)
         Z *= self.scale.inverse_sd.astype(np.float32)
         return Z
 
@@ -157,8 +149,7 @@ class LinearScorer(OnStandardised):
 
     def parameters_of(self, fitted: FittedLinear) -> FloatArray:
         """The weights of a fitted scorer on this scorer's standardised features, for a warm start."""
-        result: FloatArray = fitted.weights * self.scale.sd
-        return result
+        return fitted.weights * self.scale.sd
 
 
 class FittedLinear(Fitted):
@@ -171,7 +162,7 @@ class FittedLinear(Fitted):
 
     name = "linear"
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """One score a row; each depends on its own row only."""
         scores = np.empty(len(X))
 
@@ -185,5 +176,4 @@ class FittedLinear(Fitted):
 
     def importance(self) -> FloatArray:
         """Effect of one standard deviation of each feature on the score."""
-        result: FloatArray = self.weights * reciprocal(self.inverse_sd)
-        return result
+        return self.weights * reciprocal(self.inverse_sd)

@@ -9,7 +9,7 @@ of such columns is a positional voting rule over the rankings by single features
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -29,17 +29,15 @@ from luce.scorers.kernel_sums import (
     default_kernels,
     kernel_name,
     kernel_sums,
+    refuse_functions,
     refuse_missing,
-    saved_kernels,
 )
 from luce.scorers.linear import FittedLinear, reciprocal
 from luce.scorers.saved import Fitted, array, below, counted_features
 from luce.scorers.stumps import FittedStumps
 from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.spec import Choice, Range, Spec, option
-from luce.types import FloatArray, IntArray
-
-Step = Literal["newton", "unit", "constant"]
+from luce.types import Features, FloatArray, IntArray
 
 
 class WeakLearner(Spec):
@@ -53,6 +51,9 @@ class WeakLearner(Spec):
         How far a round goes: "newton" searches from Newton's step along h; "unit" from $\eta = 1$ in [Pareek] (3.19),
         as the chapter does; "constant" takes $\eta = 1$, the tree itself, without a search.
     """
+
+    _: KW_ONLY
+    step: Literal["newton", "unit", "constant"] = "newton"
 
     trainer: ClassVar[str] = "listwise_boosting"
 
@@ -72,7 +73,6 @@ class SingleFeature(WeakLearner):
     standardise: bool = option(default=True, tune=Choice((True, False)))
     constant: bool = False
     learning_rate: float = option(default=1.0, above=0, most=1, tune=Range(0.1, 1.0))
-    step: Step = "newton"
 
     name: ClassVar[str] = "single_feature"
 
@@ -88,7 +88,6 @@ class SingleStump(WeakLearner):
 
     thresholds: int = option(default=254, least=1, most=254, tune=Range(8, 254, whole=True))
     learning_rate: float = option(default=1.0, above=0, most=1, tune=Range(0.05, 1.0))
-    step: Step = "newton"
 
     name: ClassVar[str] = "single_stump"
     takes_missing: ClassVar[bool] = True
@@ -113,7 +112,6 @@ class GradientTrees(WeakLearner):
     bagging_fraction: float = option(default=0.5, tune=Range(0.3, 1.0, log=False))
     feature_fraction: float = option(default=0.1, tune=Range(0.1, 1.0))
     learning_rate: float = option(default=0.1, above=0, most=1, tune=Range(0.02, 0.3))
-    step: Step = "newton"
 
     name: ClassVar[str] = "gradient_trees"
     takes_missing: ClassVar[bool] = True
@@ -182,7 +180,7 @@ class ListFunctions(Spec):
     strengths: Any = option(default=(0.5, 2.0), convert=_strengths)
     weak: Literal["single_feature", "single_stump", "gradient_trees"] = "single_feature"
     learning_rate: float | None = option(default=None, above=0, most=1)
-    step: Step | None = None
+    step: Literal["newton", "unit", "constant"] | None = None
 
     name: ClassVar[str] = "list_functions"
     trainer: ClassVar[str] = "listwise_boosting"
@@ -263,7 +261,7 @@ class ListColumns(Fitted):
         X = self.values(data, range(len(self.columns)))
         return replace(data, X=X, feature_names=self.names(data.feature_names), schema=None)
 
-    def values(self, data: Groups, wanted: Sequence[int] | IntArray) -> NDArray[np.float32]:
+    def values(self, data: Groups, wanted: Sequence[int] | IntArray) -> Features:
         """A column each; those that are not wanted are 0."""
         X = np.zeros((data.n_rows, len(self.columns)), dtype=np.float32)
         sums: dict[int, FloatArray] = {}
@@ -291,8 +289,7 @@ def places(kind: str, x: NDArray[Any], offsets: IntArray) -> FloatArray:
     starts, sizes, query = offsets[:-1], np.diff(offsets), query_index(offsets)
     if kind in ("best", "least"):
         end = (np.maximum if kind == "best" else np.minimum).reduceat(x, starts)
-        result: FloatArray = (x == end[query]).astype(np.float64)
-        return result
+        return np.asarray((x == end[query]).astype(np.float64))
     order = np.lexsort((x, query))
     new = np.ones(len(x), dtype=bool)
     new[1:] = (np.diff(x[order]) != 0) | (np.diff(query[order]) != 0)
@@ -347,7 +344,7 @@ class FittedListFunctions(FittedLists):
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file; a function as a kernel cannot be kept."""
-        saved_kernels(self.columns.kernels)
+        refuse_functions(self.columns.kernels)
         settings, arrays = self.columns.state()
         inner, own = self.inner.state()
         arrays |= {f"inner.{name}": values for name, values in own.items()}

@@ -28,7 +28,7 @@ from luce.scorers.kernel_sums import (
     kernel_name,
     kernel_sums,
     learned_kernels,
-    saved_kernels,
+    refuse_functions,
 )
 from luce.scorers.linear import FittedLinear
 from luce.scorers.saved import array, counted_features, standing_on
@@ -88,7 +88,7 @@ class ListwiseScorer(Spec):
 class FittedListwise(FittedReranker):
     """`weights` has a row a term and a column a kernel, `constants` an entry a term, `tau` is the unit of the base."""
 
-    weights: NDArray[np.float64] = array("terms", "kernels")
+    weights: FloatArray = array("terms", "kernels")
     constants: FloatArray = array("terms")
     tau: float = option(least=0)
     kernels: tuple[Kernel, ...] = option(convert=check_kernels)
@@ -99,9 +99,9 @@ class FittedListwise(FittedReranker):
     """The base ranker where none was given: linear, trained on `listnet`."""
     powers: FloatArray | None = array("terms", default=None)
     """The power of the base in every term; None: 1."""
-    slopes: NDArray[np.float64] | None = array("terms", "features", default=None)
+    slopes: FloatArray | None = array("terms", "features", default=None)
     """The linear function of the features in the base of every term, a row each; None: none."""
-    shapes: NDArray[np.float64] | None = array("terms", "any", default=None)
+    shapes: FloatArray | None = array("terms", "any", default=None)
     """The parameters of learned kernels, a row a term; None: there are none."""
 
     name = "listwise"
@@ -116,8 +116,7 @@ class FittedListwise(FittedReranker):
         if not self._moves:
             return base
         logs = np.column_stack([self._log_term(t, data, base) for t in range(len(self.constants))])
-        result: FloatArray = base + self.tau * centred(logsumexp(logs, axis=1)[:, None], data.offsets)[:, 0]
-        return result
+        return base + self.tau * centred(logsumexp(logs, axis=1)[:, None], data.offsets)[:, 0]
 
     @property
     def _moves(self) -> bool:
@@ -133,8 +132,7 @@ class FittedListwise(FittedReranker):
             total = total + (self.powers[t] - 1.0) / self.tau * base
         if self.slopes is not None and self.slopes[t].any():
             total = total + data.X @ self.slopes[t]
-        result: FloatArray = total
-        return result
+        return np.asarray(total)
 
     def kernel_table(self) -> list[dict[str, Any]]:
         """A row a term: its constant and the weight of every kernel; the power of the base and learned parameters."""
@@ -153,7 +151,7 @@ class FittedListwise(FittedReranker):
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file; a function as a kernel cannot be kept."""
-        saved_kernels(self.kernels)
+        refuse_functions(self.kernels)
         return super().state()
 
     def _check(self) -> None:

@@ -19,7 +19,7 @@ from luce.numerics.threads import one_blas_thread
 from luce.scorers.linear import OnStandardised, reciprocal
 from luce.scorers.saved import Fitted, array, finite
 from luce.spec import Choice, option
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 _BLOCK = 8192
 _WIDEST, _DEEPEST = 4096, 8
@@ -122,14 +122,12 @@ class MLPScorer(OnStandardised):
         units[-(inputs + 1) * outputs :] = score_unit
         return units
 
-    def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def forward(self, parameters: FloatArray, X: Features, offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""
         with one_blas_thread():
             return _activations(self._layers(parameters), self.activation, self.scale(X), np.matmul)[-1]
 
-    def backward(
-        self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
-    ) -> FloatArray:
+    def backward(self, parameters: FloatArray, X: Features, offsets: IntArray, d_scores: FloatArray) -> FloatArray:
         """Gradient in the parameters, by back-propagation."""
         layers = self._layers(parameters)
         slope = ACTIVATIONS[self.activation].slope
@@ -181,7 +179,7 @@ class FittedMLP(Fitted):
     name = "mlp"
     importance_is = "bound on the effect of one standard deviation"
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """One score a row; each depends on its own row only."""
 
         def block(_: int, chunk: Chunk) -> FloatArray:
@@ -201,8 +199,7 @@ class FittedMLP(Fitted):
         for layer in self.layers[1:]:
             reach = reach @ np.abs(layer.weights)
         steepest = 0.25 if self.activation == "sigmoid" else 1.0
-        result: FloatArray = reach[:, 0] * steepest ** len(self.hidden)
-        return result
+        return reach[:, 0] * steepest ** len(self.hidden)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file."""

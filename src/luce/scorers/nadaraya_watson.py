@@ -14,9 +14,10 @@ from luce.numerics.compiled import kernel
 from luce.numerics.fast_exp import fast_exp, fast_exp_single
 from luce.numerics.segments import Chunk, map_chunks, query_index
 from luce.numerics.threads import one_blas_thread
+from luce.scorers.linear import refuse_gaps
 from luce.scorers.saved import Fitted, array
 from luce.spec import Spec, option
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 PRECISIONS: dict[str, type[np.floating[Any]]] = {"double": np.float64, "single": np.float32}
 TILE = 16
@@ -42,15 +43,13 @@ class References:
     centre: FloatArray
 
     @classmethod
-    def of(
-        cls, X: NDArray[np.float32], y: FloatArray, row: IntArray, query: IntArray, precision: str = "double"
-    ) -> References:
+    def of(cls, X: Features, y: FloatArray, row: IntArray, query: IntArray, precision: str = "double") -> References:
         """From features as they are; products are taken in this precision."""
         centre = X.mean(axis=0, dtype=np.float64)
         number = PRECISIONS[precision]
         return cls((X - centre).astype(number), y.astype(number), row, query, centre)
 
-    def original(self) -> NDArray[np.float32]:
+    def original(self) -> Features:
         """The features as they were."""
         return np.ascontiguousarray(self.X + self.centre, dtype=np.float32)
 
@@ -76,7 +75,7 @@ class Nearness:
         scaled = np.multiply(self.X, self.a.astype(X.dtype), out=self.factors[:, :-1])
         self.factors[:, -1] = -0.5 * np.einsum("ij,ij->i", scaled, scaled)
 
-    def block(self, x: NDArray[np.float32], hidden: NDArray[np.int64]) -> KernelBlock:
+    def block(self, x: Features, hidden: NDArray[np.int64]) -> KernelBlock:
         """The kernel of some documents; `hidden` has the first reference that each does not see and one past the last.
 
         Whole tiles of rows: BLAS sums those of a cut tile in another order, and equal documents must score equally.
@@ -199,20 +198,13 @@ class NadarayaWatsonScorer(Spec):
     def bind(self, data: Groups) -> NadarayaWatsonScorer:
         """Take the training documents and their grades."""
         if data.n_rows > 1 and data.y.min() == data.y.max():
-            raise DataError(
-                "nadaraya_watson averages grades, and those of the data are all equal; take scorer 'linear'."
-            )
+            raise DataError("nadaraya_watson averages grades, and those of the data are equal; take scorer 'linear'.")
         if self.leave_out == "query" and data.n_queries == 1 and data.n_rows > 1:
             raise DataError(
                 "nadaraya_watson scores a query by the others, and there is only one; give more queries, "
                 "or leave_out='document'."
             )
-        bad = ~np.isfinite(data.X).all(axis=0)
-        if bad.any():
-            raise DataError(
-                f"Feature {int(np.flatnonzero(bad)[0]) + 1} has NaN or infinite values; training needs finite "
-                "ones: fill them in first."
-            )
+        refuse_gaps(~np.isfinite(data.X).all(axis=0))
         rows = np.arange(data.n_rows)
         if self.references is not None and self.references < data.n_rows:
             drawn = np.random.default_rng(self.seed).choice(data.n_rows, self.references, replace=False)
@@ -243,17 +235,15 @@ class NadarayaWatsonScorer(Spec):
         """Columns that each row of a block does not see: the first, and one past the last."""
         if self.first_query is None or self.leave_out == "nothing":
             return np.empty((0, 2), dtype=np.int64)
-        rows = np.arange(first, last) + self.offsets[self.first_query]
-        if self.leave_out == "document":
-            starts, ends = (np.searchsorted(self.documents.row, rows, side=side) for side in ("left", "right"))
-        else:
-            query = np.searchsorted(self.offsets, rows, side="right") - 1
-            starts, ends = (np.searchsorted(self.documents.query, query, side=side) for side in ("left", "right"))
+        own, known = np.arange(first, last) + self.offsets[self.first_query], self.documents.row
+        if self.leave_out == "query":
+            own, known = np.searchsorted(self.offsets, own, side="right") - 1, self.documents.query
+        starts, ends = (np.searchsorted(known, own, side=side) for side in ("left", "right"))
         # With nothing left to see, a row sees everything: all such rows are of the only query there is.
         ends = np.where(ends - starts == len(self.documents.y), starts, ends)
         return np.column_stack([starts, ends]).astype(np.int64)
 
-    def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def forward(self, parameters: FloatArray, X: Features, offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""
         scores = np.empty(len(X))
         keep = self.kept if len(X) <= self.chunk_rows else None
@@ -270,9 +260,7 @@ class NadarayaWatsonScorer(Spec):
             map_chunks(score, _blocks(len(X), len(self.documents.y)))
         return scores
 
-    def backward(
-        self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
-    ) -> FloatArray:
+    def backward(self, parameters: FloatArray, X: Features, offsets: IntArray, d_scores: FloatArray) -> FloatArray:
         """Gradient in the parameters; a kernel that was too large to keep is computed again."""
         kept = self.kept or {}
         nearness = None if kept else Nearness(parameters, self.documents)
@@ -283,8 +271,7 @@ class NadarayaWatsonScorer(Spec):
 
         with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
             parts = map_chunks(gradient, _blocks(len(X), len(self.documents.y)))
-        result: FloatArray = np.sum([np.zeros(self.n_parameters), *parts], axis=0)
-        return result
+        return np.asarray(np.sum([np.zeros(self.n_parameters), *parts], axis=0))
 
     def fitted(self, parameters: FloatArray) -> FittedNadarayaWatson:
         """With the references, since they are the model."""
@@ -300,13 +287,13 @@ class FittedNadarayaWatson(Fitted):
     """The average grade of the references, weighed by how near they are."""
 
     a: FloatArray = array("features")
-    X: NDArray[np.float32] = array("documents", "features", dtype=np.float32, key="references")
+    X: Features = array("documents", "features", dtype=np.float32, key="references")
     y: FloatArray = array("documents", key="grades")
     precision: Literal["double", "single"] = "double"
 
     name = "nadaraya_watson"
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """One score a row, between the least and the greatest grade."""
         nothing = np.empty(0, dtype=np.int64)
         documents = References.of(self.X, self.y, nothing, nothing, self.precision)

@@ -18,7 +18,7 @@ from luce.errors import SettingError, of_user
 from luce.registry import make, settings_of
 from luce.scorers.linear import Standardisation, standardise_blocks
 from luce.scorers.saved import finite
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 
 class Scorer(ABC):
@@ -64,9 +64,7 @@ class Scorer(ABC):
         """The same scorer with the moments of a training set."""
         for method in ("scores", "gradient"):
             if not callable(getattr(self, method, None)):
-                raise SettingError(
-                    f"The scorer {self.name!r} has no method {method}; a scorer gives scores and gradient."
-                )
+                raise SettingError(f"The scorer {self.name!r} has no method {method}; it gives scores and gradient.")
         bound = self._with(standardise_blocks(data))
         with of_user(f"initial of the scorer {self.name!r}"):
             start = np.asarray(bound.initial(np.random.default_rng(0)), dtype=np.float64)
@@ -83,15 +81,13 @@ class Scorer(ABC):
         """Length of the parameter vector."""
         return whole(f"size of the scorer {self.name!r}", self.size(len(self.scale.mean)), 1)
 
-    def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def forward(self, parameters: FloatArray, X: Features, offsets: IntArray) -> FloatArray:
         """Scores of a block of whole queries."""
         with of_user(f"scores of the scorer {self.name!r}"):
             found = np.asarray(self.scores(parameters.copy(), self.scale(X), *self._queries(offsets)), dtype=np.float64)
         return self._checked("scores", found, (len(X),))
 
-    def backward(
-        self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
-    ) -> FloatArray:
+    def backward(self, parameters: FloatArray, X: Features, offsets: IntArray, d_scores: FloatArray) -> FloatArray:
         """Gradient in the parameters of a block of whole queries."""
         Z = self.scale(X)
         with of_user(f"gradient of the scorer {self.name!r}"):
@@ -103,9 +99,7 @@ class Scorer(ABC):
     def _checked(self, what: str, found: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         if found.shape != shape or not np.isfinite(found).all():
             wrong = f"shape {found.shape}" if found.shape != shape else "NaN or infinity"
-            raise SettingError(
-                f"{what} of the scorer {self.name!r} gave {wrong}; {shape[0]} finite numbers are needed."
-            )
+            raise SettingError(f"{what} of the scorer {self.name!r} gave {wrong}; it needs {shape[0]} finite numbers.")
         return found
 
     def fitted(self, parameters: FloatArray) -> FittedOwn:
@@ -147,7 +141,7 @@ class FittedOwn:
         """Features that a row must have."""
         return len(self.scorer.scale.mean)
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """One score a row."""
         return self.scorer.forward(self.parameters, X, offsets)
 
@@ -156,8 +150,7 @@ class FittedOwn:
         Z = np.concatenate([np.zeros((1, self.n_features)), np.eye(self.n_features)])
         alone = self.scorer._queries(np.arange(len(Z) + 1))
         scores = np.asarray(self.scorer.scores(self.parameters, Z, *alone), dtype=np.float64)
-        result: FloatArray = scores[1:] - scores[0]
-        return result
+        return np.asarray(scores[1:] - scores[0])
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Settings and arrays for a model file."""

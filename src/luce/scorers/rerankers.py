@@ -40,7 +40,6 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from luce.data.filling import normalise_within_queries
@@ -60,14 +59,14 @@ from luce.scorers.kernel_sums import (
 from luce.scorers.linear import FittedLinear, reciprocal
 from luce.scorers.saved import Fitted, array, counted_features, standing_on
 from luce.spec import option
-from luce.types import FloatArray, IntArray
+from luce.types import BoolArray, Features, FloatArray, IntArray
 
 _MOST_SORTS = 50
 _LARGEST = 1e150
 """Squares of what is larger overflow."""
 
 
-def best_left(utility: FloatArray, left: NDArray[np.bool_], offsets: IntArray) -> IntArray:
+def best_left(utility: FloatArray, left: BoolArray, offsets: IntArray) -> IntArray:
     """The row of the greatest utility among those left, for every query that has one; the first of equals."""
     query = query_index(offsets)
     value = np.where(left, utility, -np.inf)
@@ -76,7 +75,7 @@ def best_left(utility: FloatArray, left: NDArray[np.bool_], offsets: IntArray) -
     return rows[np.unique(query[rows], return_index=True)[1]]
 
 
-def places_of_rest(utility: FloatArray, left: NDArray[np.bool_], offsets: IntArray) -> tuple[IntArray, IntArray]:
+def places_of_rest(utility: FloatArray, left: BoolArray, offsets: IntArray) -> tuple[IntArray, IntArray]:
     """The rows that are left, and their places after those that are not, by falling utility.
 
     >>> rows, places = places_of_rest(np.array([1.0, 5, 2]), np.array([True, False, True]), np.array([0, 3]))
@@ -133,7 +132,7 @@ class Placing:
         self.features = np.zeros((data.n_rows, 1 + 2 * len(self.similarities)))
         self.features[:, 0] = _within_queries(base, data.offsets)
 
-    def best(self, utility: FloatArray, among: NDArray[np.bool_] | None = None) -> IntArray:
+    def best(self, utility: FloatArray, among: BoolArray | None = None) -> IntArray:
         """The row of the greatest utility among the documents left, for every query that has one; first of equals."""
         return best_left(utility, self.left if among is None else self.left & among, self.offsets)
 
@@ -166,8 +165,7 @@ def _within_queries(base: FloatArray, offsets: IntArray) -> FloatArray:
     """Base scores on [0, 1] within every query, as maximal marginal relevance wants them."""
     low, high = (f.reduceat(base, offsets[:-1]) for f in (np.minimum, np.maximum))
     query = query_index(offsets)
-    result: FloatArray = (base - low[query]) * reciprocal(high - low)[query]
-    return result
+    return (base - low[query]) * reciprocal(high - low)[query]
 
 
 class FittedGreedy(FittedReranker):
@@ -219,7 +217,7 @@ class _Lists:
     """Lists of all queries at once, as the place of every document, and what they are worth."""
 
     own: FloatArray
-    latent: NDArray[np.float64]
+    latent: FloatArray
     offsets: IntArray
     depth: int
 
@@ -236,17 +234,15 @@ class _Lists:
         """The place of every document by falling value; equal values in the order of the rows."""
         return ranks(values, self.offsets) - 1
 
-    def sums(self, places: IntArray) -> NDArray[np.float64]:
+    def sums(self, places: IntArray) -> FloatArray:
         """S of every query."""
         weighted = self.position_weights[places][:, None] * self.latent
-        result: NDArray[np.float64] = np.add.reduceat(weighted, self.offsets[:-1])
-        return result
+        return np.add.reduceat(weighted, self.offsets[:-1])
 
     def worth(self, places: IntArray) -> FloatArray:
         """Of every query's list."""
         alone = np.add.reduceat(self.position_weights[places] * self.own, self.offsets[:-1])
-        result: FloatArray = alone + np.sum(self.sums(places) ** 2, axis=1)
-        return result
+        return np.asarray(alone + np.sum(self.sums(places) ** 2, axis=1))
 
     def improved(self, places: IntArray) -> IntArray:
         """Sorted by what S says until nothing changes."""
@@ -280,7 +276,7 @@ class FittedLatent(Fitted):
     """`weights` v and `factors` A, (rank, features), on standardised features."""
 
     weights: FloatArray = array("features")
-    factors: NDArray[np.float64] = array("any", "features")
+    factors: FloatArray = array("any", "features")
     mean: FloatArray = array("features")
     inverse_sd: FloatArray = array("features")
     depth: int = option(least=1, most=2**31)
@@ -288,7 +284,7 @@ class FittedLatent(Fitted):
     name = "latent"
     needs_queries = True
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """Minus the position of every document, 0 the first: the best list found for [Pareek] (2.26)."""
         Z = (X - self.mean) * self.inverse_sd
         lists = _Lists(Z @ self.weights, Z @ self.factors.T, offsets, self.depth)
@@ -314,7 +310,7 @@ class FittedLatent(Fitted):
             raise ModelFormatError("Latent structured ranking needs at least one feature.")
 
 
-def similarities(data: Groups, relation: str) -> Iterator[NDArray[np.float64]]:
+def similarities(data: Groups, relation: str) -> Iterator[FloatArray]:
     """The symmetric matrix of similarities of each query in turn, at least 0, with a diagonal of 0."""
     cosine = relation == "cosine"
     whole: Any = unit_rows(data.X, data.offsets, "minmax") if cosine else relation_of(data, relation)
@@ -330,12 +326,12 @@ def similarities(data: Groups, relation: str) -> Iterator[NDArray[np.float64]]:
         yield matrix
 
 
-def dense_mean(S: NDArray[np.float64], pull: FloatArray, total: float, beta: float) -> FloatArray:
+def dense_mean(S: FloatArray, pull: FloatArray, total: float, beta: float) -> FloatArray:
     r"""$(c I + \beta D - \beta S)^{-1} p$ with $c$ = `total` and $p$ = `pull`, [Pareek] (2.22), by an m x m system."""
     return np.asarray(np.linalg.solve(np.diag(total + beta * S.sum(axis=1)) - beta * S, pull), dtype=np.float64)
 
 
-def cosine_mean(unit: NDArray[np.float64], pull: FloatArray, total: float, beta: float) -> FloatArray:
+def cosine_mean(unit: FloatArray, pull: FloatArray, total: float, beta: float) -> FloatArray:
     r"""`dense_mean` with cosines of the m rows of $U$ = `unit`, by a system in its F columns where m > F.
 
     The squared lengths on the diagonal of $U U'$ are in $D$ and in $S$ alike and cancel, so that the matrix is
@@ -350,8 +346,7 @@ def cosine_mean(unit: NDArray[np.float64], pull: FloatArray, total: float, beta:
     diagonal = total + beta * (unit @ unit.sum(axis=0))
     scaled = unit / diagonal[:, None]
     inner = np.eye(unit.shape[1]) - beta * (unit.T @ scaled)
-    mean: FloatArray = (pull + beta * (unit @ np.linalg.solve(inner, scaled.T @ pull))) / diagonal
-    return mean
+    return np.asarray((pull + beta * (unit @ np.linalg.solve(inner, scaled.T @ pull))) / diagonal)
 
 
 def net_degrees(data: Groups, relation: str | None) -> FloatArray:
@@ -381,8 +376,7 @@ class FittedCCRF(FittedLists):
         pull = normalise_within_queries(data.X, data.offsets, "minmax") @ self.alpha
         total = float(self.alpha.sum())
         if self.form == "distillation":
-            distilled: FloatArray = (2 * pull + self.beta * net_degrees(data, self.relation)) / (2 * total)
-            return distilled
+            return (2 * pull + self.beta * net_degrees(data, self.relation)) / (2 * total)
         try:
             return self._feedback(data, pull, total)
         except np.linalg.LinAlgError as error:
@@ -402,8 +396,7 @@ class FittedCCRF(FittedLists):
 
     def importance(self) -> FloatArray:
         """The share of each feature."""
-        result: FloatArray = self.alpha / self.alpha.sum()
-        return result
+        return np.asarray(self.alpha / self.alpha.sum())
 
     def _check(self) -> None:
         if not len(self.alpha) or not (self.alpha > 0).all():

@@ -16,7 +16,7 @@ from luce.scorers.correlation import Selection, product_correlations, select_pro
 from luce.scorers.linear import OnStandardised, Standardisation, standardise_blocks
 from luce.scorers.saved import Fitted, array
 from luce.spec import Range, option
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 
 class Term(NamedTuple):
@@ -58,9 +58,7 @@ class SecondOrderScorer(OnStandardised):
 
     def _check(self) -> None:
         if self.threshold is not None and self.count is not None:
-            raise SettingError(
-                f"Both threshold={self.threshold!r} and count={self.count!r} were given; give one of them."
-            )
+            raise SettingError(f"threshold={self.threshold!r} and count={self.count!r} were given; give one of them.")
 
     @cached_property
     def products(self) -> Products:
@@ -86,18 +84,16 @@ class SecondOrderScorer(OnStandardised):
         """A weight a feature and a weight a selected product."""
         return len(self.scale.mean) + len(self.selection.left)
 
-    def forward(self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def forward(self, parameters: FloatArray, X: Features, offsets: IntArray) -> FloatArray:
         """Scores of a block of rows."""
         return self.products.scores(X, *self._split(parameters))
 
-    def backward(
-        self, parameters: FloatArray, X: NDArray[np.float32], offsets: IntArray, d_scores: FloatArray
-    ) -> FloatArray:
+    def backward(self, parameters: FloatArray, X: Features, offsets: IntArray, d_scores: FloatArray) -> FloatArray:
         """Gradient in the weights."""
         d_weights, d_pairs = self.products.gradients(X, d_scores)
         return np.concatenate([d_weights, d_pairs / self.selection.deviation])
 
-    def design(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    def design(self, X: Features) -> Features:
         """What the scores of a block are linear in, one column a parameter: standardised features, then products."""
         Z = (X - self.scale.mean.astype(np.float32)) * self.scale.inverse_sd.astype(np.float32)
         kept = self.selection
@@ -163,7 +159,7 @@ class FittedSecondOrder(Fitted):
         left, right = (np.ascontiguousarray(side) for side in self.pairs)
         return Products(self.mean, self.inverse_sd, left, right)
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """One score a row; each depends on its own row only."""
 
         def block(_: int, chunk: Chunk) -> FloatArray:

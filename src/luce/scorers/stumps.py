@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from luce.errors import ModelFormatError
 from luce.scorers.forest import DEFAULT_LEFT, MISSING_NAN, Forest
 from luce.scorers.saved import Fitted, array, counted_features
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 
 class FittedStumps(Fitted):
@@ -47,7 +47,7 @@ class FittedStumps(Fitted):
         at, above = (np.ascontiguousarray(unique[name]) for name in ("feature", "threshold"))
         return cls(at, above, weights, missed, n_features)
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """One score a row; each depends on its own row only."""
         return self.forest.score(X)
 
@@ -104,17 +104,16 @@ def _tree(feature: int, thresholds: FloatArray, values: FloatArray, missing: flo
 
 def _search_tree(n: int) -> tuple[list[int], list[int], list[int]]:
     """Children and threshold of every node of a balanced tree over thresholds 0 to n - 1 and leaves 0 to n."""
-    left, right, threshold = [0] * n, [0] * n, [0] * n
-    waiting, used = [(0, 0, n)], 1
-    while waiting:
-        node, low, high = waiting.pop()
-        middle = (low + high) // 2
-        threshold[node] = middle
-        for side, (a, b) in ((left, (low, middle)), (right, (middle + 1, high))):
-            if a == b:
-                side[node] = -a - 1
-            else:
-                side[node] = used
-                waiting.append((used, a, b))
-                used += 1
+    nodes: list[tuple[int, int, int]] = []
+
+    def grow(low: int, high: int) -> int:
+        if low == high:
+            return -low - 1
+        middle, node = (low + high) // 2, len(nodes)
+        nodes.append((0, 0, middle))  # a parent comes before its children
+        nodes[node] = (grow(low, middle), grow(middle + 1, high), middle)
+        return node
+
+    grow(0, n)
+    left, right, threshold = map(list, zip(*nodes, strict=True))
     return left, right, threshold

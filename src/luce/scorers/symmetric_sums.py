@@ -88,13 +88,10 @@ def decompose(table: ArrayLike, *, tol: float = 1e-9, seed: int = 0) -> Symmetri
 def _checked(h: FloatArray) -> tuple[int, int]:
     m, d = h.ndim, h.shape[0] if h.ndim else 0
     if m < 1 or d < 1 or h.shape != (d,) * m or not np.isfinite(h).all():
-        raise DataError(
-            f"The table has the shape {h.shape}; give finite numbers with an axis of one length an argument."
-        )
+        raise DataError(f"The table has the shape {h.shape}; give finite numbers, an axis of one length an argument.")
     if comb(d + m - 1, m) > _MOST:
-        raise DataError(
-            f"{m} arguments of {d} values have {comb(d + m - 1, m):,} different cells; {_MOST:,} are allowed."
-        )
+        cells = comb(d + m - 1, m)
+        raise DataError(f"{m} arguments of {d} values have {cells:,} different cells; {_MOST:,} are allowed.")
     largest = max(float(np.abs(h).max()), np.finfo(float).tiny)
     for axis in range(1, m):
         if np.abs(h - np.swapaxes(h, 0, axis)).max() > 1e-9 * largest:
@@ -109,8 +106,7 @@ def _common_eigenvectors(h: FloatArray, rng: np.random.Generator) -> FloatArray:
     """The functions of a table whose rank is at most the number of values; none that are real, an empty array."""
     d, m = h.shape[0], h.ndim
     if m == 1:
-        alone: FloatArray = h[:, None] / np.linalg.norm(h)
-        return alone
+        return h[:, None] / np.linalg.norm(h)
     slices = []
     for _ in range(2):
         part = h
@@ -127,8 +123,7 @@ def _common_eigenvectors(h: FloatArray, rng: np.random.Generator) -> FloatArray:
     if np.abs(roots.imag).max(initial=0.0) > 1e-8 * np.abs(roots).max(initial=1.0):
         return np.empty((d, 0))
     functions = basis @ vectors.real
-    result: FloatArray = functions / np.linalg.norm(functions, axis=0)
-    return result
+    return np.asarray(functions / np.linalg.norm(functions, axis=0))
 
 
 def _with_coefficients(
@@ -178,8 +173,7 @@ class ListTerms(Scorer):
     def scores(self, parameters: FloatArray, Z: FloatArray, offsets: IntArray) -> FloatArray:
         """One score a row."""
         w, a, _, _ = self._split(parameters, Z.shape[1])
-        result: FloatArray = Z @ w + np.exp(self._exponents(parameters, Z, offsets)) @ a
-        return result
+        return Z @ w + np.exp(self._exponents(parameters, Z, offsets)) @ a
 
     def gradient(self, parameters: FloatArray, Z: FloatArray, offsets: IntArray, d_scores: FloatArray) -> FloatArray:
         """In w, a, u and v, given that in the scores."""

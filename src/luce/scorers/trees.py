@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.checks import is_whole
 from luce.data.filling import Filling
@@ -15,7 +14,7 @@ from luce.scorers.forest import Forest
 from luce.scorers.linear import FittedLinear
 from luce.scorers.saved import Fitted, counted_features, standing_on
 from luce.spec import Range, Spec, option
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
 CURVATURES = ("newton", "pairs", "risk", "documents")
 OVER_PAIRS = CURVATURES[1:]
@@ -206,7 +205,7 @@ class FittedTrees(Fitted):
     name = "trees"
     importance_is = "gain of all its splits"
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """One score a row; each depends on its own row only."""
         return self.forest.score(X)
 
@@ -240,7 +239,7 @@ class FittedBlend(Fitted):
     name = "blend"
     importance_is = "share of the gain of trees and of the effects of linear members"
 
-    def score(self, X: NDArray[np.float32], offsets: IntArray) -> FloatArray:
+    def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """One score a row; each depends on its own row only."""
         scores = np.zeros(len(X))
         if self.linear is not None:
@@ -248,7 +247,7 @@ class FittedBlend(Fitted):
         self.forest.add_scores(X, scores)
         return scores
 
-    def _filled(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _filled(self, X: Features) -> Features:
         """The columns of the linear score; no copy where they are the features and there is no gap."""
         if self.filling is None or (self.filling.is_plain and not np.isnan(X).any()):
             return X

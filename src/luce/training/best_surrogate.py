@@ -41,33 +41,23 @@ def train_best(trainer: Trainer, task: Task) -> Trained:
     search = _Search(trainer, task)
     alpha = search.run()
     if task.valid is None and search.loss.fits == "stopped":
-        rounds = max(1, search.iterations[search.key(alpha)])
+        rounds = max(1, search.known[search.key(alpha)]["iterations"])
         short: Trainer = with_settings("trainer", search.trainer, {"max_iter": rounds})
         trained = short.train(replace(task, loss=search.loss.with_alpha(alpha), checkpoint=None))
     else:
         fits = search.fits if task.valid is not None else replace(task, checkpoint=None)
         trained = search.trainer.train(replace(fits, loss=search.loss.with_alpha(alpha), progress=task.progress))
     trained.history.surface = search.surface
-    _warn_of_limits(search.surface, search.trainer)
-    return trained
-
-
-def _to_the_end(trainer: Trainer) -> Trainer:
-    """A trainer that ends where the risk falls no more."""
-    if trainer.name == "listwise_boosting" and not getattr(trainer, "tol", 1.0):
-        return with_settings("trainer", trainer, {"tol": CONVERGED})  # type: ignore[no-any-return]
-    return trainer
-
-
-def _warn_of_limits(surface: list[dict[str, Any]], trainer: Trainer) -> None:
-    short = sum(not visit["converged"] for visit in surface)
-    if short:
+    cut_off = sum(not visit["converged"] for visit in search.surface)
+    if cut_off:
+        most = getattr(search.trainer, "max_iter", None)
         warnings.warn(
-            f"{short} of {len(surface)} fits of the search ended at max_iter={getattr(trainer, 'max_iter', None)} "
-            "before they had converged; raise max_iter.",
+            f"{cut_off} of {len(search.surface)} fits of the search ended at max_iter={most} before they converged; "
+            "raise max_iter.",
             LuceWarning,
-            stacklevel=6,
+            stacklevel=5,
         )
+    return trained
 
 
 class _Search:
@@ -76,18 +66,18 @@ class _Search:
     def __init__(self, trainer: Trainer, task: Task) -> None:
         assert isinstance(task.loss, NDCGMix)
         self.loss, self.progress = task.loss, task.progress
-        self.trainer = _to_the_end(trainer) if task.loss.fits == "converged" else trainer
+        # Boosting follows the direction of alpha alone: its line search undoes the scale.
+        self.trainer, self.scale_free = trainer, trainer.name == "listwise_boosting"
+        if task.loss.fits == "converged" and self.scale_free and not getattr(trainer, "tol", 1.0):
+            self.trainer = with_settings("trainer", trainer, {"tol": CONVERGED})  # ends where the risk falls no more
         self.sign = 1.0 if task.metric.greater_is_better else -1.0
         quiet = replace(task, checkpoint=None, progress=None)
         self.task = quiet if task.valid is not None else _split(quiet, HELD_OUT)
         """Fits and the queries that judge them."""
         alone = replace(self.task, valid=None, valid_base=None)
         self.fits = alone if task.loss.fits == "converged" else _split(alone, STOPPING)
-        # Boosting follows the direction of alpha alone: its line search undoes the scale.
-        self.scale_free = trainer.name == "listwise_boosting"
         self.surface: list[dict[str, Any]] = []
-        self.known: dict[tuple[float, ...], float] = {}
-        self.iterations: dict[tuple[float, ...], int] = {}
+        self.known: dict[tuple[float, ...], dict[str, Any]] = {}
         self.checkpoints = None
         if task.checkpoint is not None:
             fingerprint = {**task.fingerprint(trainer, None), "search": [repr(trainer), task.metric.name]}
@@ -129,7 +119,7 @@ class _Search:
 
     def _visit(self, alpha: FloatArray) -> float:
         if self.key(alpha) in self.known:
-            return self.known[self.key(alpha)]
+            return float(self.known[self.key(alpha)]["value"])
         trained = self.trainer.train(replace(self.fits, loss=self.loss.with_alpha(alpha)))
         found = self.task.judged_scorer(trained.scorer)
         best, rounds = trained.history.best_iteration, len(trained.history.objective)
@@ -141,9 +131,9 @@ class _Search:
         return found
 
     def _note(self, alpha: FloatArray, value: float, iterations: int, converged: bool) -> None:
-        visit = {"alpha": [float(a) for a in alpha], "value": float(value), "iterations": int(iterations)}
-        self.surface.append({**visit, "converged": bool(converged)})
-        self.known[self.key(alpha)], self.iterations[self.key(alpha)] = float(value), int(iterations)
+        visit = {"alpha": alpha.tolist(), "value": float(value), "iterations": int(iterations)}
+        self.known[self.key(alpha)] = visit | {"converged": bool(converged)}
+        self.surface.append(self.known[self.key(alpha)])
 
 
 def _split(task: Task, part: float) -> Task:

@@ -45,11 +45,11 @@ class Boosting(Stepwise):
     early_stopping: int | Literal["auto"] | None = option(default="auto", least=1)
 
     name: ClassVar[str] = "boosting"
+    trains: ClassVar[tuple[str, ...]] = ("trees",)
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
-        """Refuse all scorers but trees."""
-        if not isinstance(scorer, TreesScorer):
-            raise SettingError(f"The trainer 'boosting' grows the scorer 'trees', not {scorer.name!r}.")
+        """Refuse a setting of trees that has no effect with this loss."""
+        super().check(scorer, loss)
         learns = scorer.reestimate is None or (loss is not None and len(loss.parameters) > 0)
         heard(scorer.name, {"reestimate": (scorer.reestimate, 10)}, learns, "a loss with a tie parameter to be learned")
 
@@ -69,23 +69,21 @@ class Growth(Additive):
         super().__init__(
             trainer, task, TreeSum(warm_forest(task.warm_start, data.n_features), data.n_features, self.scorer.members)
         )
-        self.derivatives = None if self.loss is None else self._derivatives(self.loss)
+        self.derivatives: Derivatives | None = None
         """None where LightGBM follows an objective of its own."""
+        if self.loss is not None:
+            self.derivatives = Derivatives(
+                self.loss,
+                data.y if task.target is None else task.target,
+                data.offsets,
+                data.query_weight,
+                curvature=self.scorer.curvature,
+                floor=self.scorer.curvature_floor,
+            )
         self.losses = [0.0] * self.scorer.members
         """Of every member, before its last tree."""
         self.unread: list[list[bool]] = []
         """Of every round whose trees only the boosters have yet, which of them grew one."""
-
-    def _derivatives(self, loss: Loss) -> Derivatives:
-        data, target = self.data, self.task.target
-        return Derivatives(
-            loss,
-            data.y if target is None else target,
-            data.offsets,
-            data.query_weight,
-            curvature=self.scorer.curvature,
-            floor=self.scorer.curvature_floor,
-        )
 
     def begin(self) -> None:
         """Make the boosters, from the scores of the checkpoint where there is one."""
@@ -133,11 +131,8 @@ class Growth(Additive):
         self.unread.append([booster.current_iteration() > n for booster, n in zip(self.boosters, before, strict=True)])
         self._note(any(split))
         self.rounds += 1
-        if self.scorer.reestimate and self.rounds % self.scorer.reestimate == 0:
-            self._reestimate()
-
-    def _reestimate(self) -> None:
-        if self.derivatives is not None and len(self.parameters):
+        due = self.scorer.reestimate and self.rounds % self.scorer.reestimate == 0
+        if due and self.derivatives is not None and len(self.parameters):
             self.reestimate(partial(self.derivatives.gradients, self._scores()))
 
     @property
@@ -207,8 +202,7 @@ class Growth(Additive):
 
     def _scores(self) -> FloatArray:
         """Of the training rows, base scores and all trees up to now."""
-        scores: FloatArray = np.mean([_training_scores(booster) for booster in self.boosters], axis=0)
-        return scores
+        return np.asarray(np.mean([_training_scores(booster) for booster in self.boosters], axis=0))
 
 
 def warm_forest(warm: FittedScorer | None, n_features: int) -> Forest:

@@ -17,7 +17,7 @@ from luce.numerics.segments import differing
 from luce.scorers.linear import LinearScorer
 from luce.spec import Choice, Range, option
 from luce.training.run import Step, Training, TrainingRun
-from luce.training.task import Algorithm, Stepwise, Task, Trained
+from luce.training.task import Rounds, Stepwise, Task, Trained
 from luce.types import FloatArray, IntArray
 
 _ENOUGH = 1e-6
@@ -33,7 +33,7 @@ def _metric(name: str, given: Any) -> Any:
     return given
 
 
-class AdaRank(Stepwise, Algorithm):
+class AdaRank(Stepwise, Rounds):
     r"""Boosted single features on a metric: add the one that is best on the queries that are still ranked badly.
 
     Round t takes the standardised feature $h = z_k$ or $-z_k$ of the largest $\sum_q P_t(q) E(h, q)$, adds it with the
@@ -49,17 +49,13 @@ class AdaRank(Stepwise, Algorithm):
         The metric that weighs queries and features; None is the `metric` of the ranker.
     both_directions
         Whether a feature may also be taken with small values first; Xu and Li take large ones only.
-    max_iter, early_stopping
-        Rounds at most, and rounds without a better validation metric that end it (None: never).
     """
 
     metric: str | None = option(default=None, convert=_metric, tune=Choice((None, "map", "ndcg@5", "ndcg")))
     both_directions: bool = option(default=True, tune=Choice((True, False)))
-    max_iter: int = option(default=100, least=0)
-    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "adarank"
-    keeps_checkpoints: ClassVar[bool] = True
+    refuses: ClassVar[tuple[str, ...]] = ("target", "base", "warm_start")
 
     def start(self, task: Task) -> _Boosted:
         """No feature yet."""
@@ -148,7 +144,7 @@ def _feature_values(queries: CountedQueries, sign: float) -> FloatArray:
     return values
 
 
-class CoordinateAscent(Algorithm):
+class CoordinateAscent(Rounds):
     r"""A linear scorer by line searches on a metric, one weight after the other.
 
     Maximise $\bar E(w) - \frac{l2}{2} \|w\|^2$ with $\|w\|_1 = 1$, where $\bar E$ is the mean of the metric.
@@ -174,8 +170,6 @@ class CoordinateAscent(Algorithm):
     metric: str | None = option(default=None, convert=_metric)
     restarts: int = option(default=2, least=0, tune=Range(0, 4, log=False, whole=True))
     l2: float = option(default=0.01, least=0, tune=Range(1e-4, 1.0))
-    max_iter: int = option(default=100, least=0)
-    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "coordinate_ascent"
 
@@ -232,10 +226,8 @@ class _Search:
         """Begin at `weights`."""
         self.weights = weights
         self.scores = self.bound.forward(weights, self.data.X, self.data.offsets)
-        self.value = float(self.queries.share @ self.queries.values(self.scores[None])[0]) - self._penalty(weights)
-
-    def _penalty(self, weights: FloatArray) -> float:
-        return 0.5 * self.l2 * float(weights @ weights)
+        self.value = float(self.queries.share @ self.queries.values(self.scores[None])[0])
+        self.value -= 0.5 * self.l2 * float(weights @ weights)
 
     def sweep(self, features: IntArray) -> None:
         """Search along each of these features once."""
@@ -267,7 +259,11 @@ class CountedQueries:
     """The queries of a training set that a metric can tell rankings of apart, and its values there."""
 
     def __init__(self, data: Groups, metric: str | Metric, wanted_by: str) -> None:
-        self.metric = _rising(metric, wanted_by)
+        self.metric = metric if isinstance(metric, Metric) else get(metric)
+        if not self.metric.formula.of_labels or not self.metric.greater_is_better:
+            raise SettingError(
+                f"{wanted_by!r} maximises a metric of rankings; {self.metric.name!r} is none: take 'ndcg@10'."
+            )
         self.rmax = float(data.y.max())
         zero = evaluate_arrays(np.zeros(data.n_rows), data.y, data.offsets, [self.metric], None, self.rmax)
         counted = differing(data.y, data.offsets) & np.isfinite(zero[self.metric.name])
@@ -277,7 +273,7 @@ class CountedQueries:
         """Weight of each query, all together 1."""
         self._tiled: tuple[int, FloatArray, IntArray] = (0, np.empty(0), np.empty(0, dtype=np.int64))
 
-    def values(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def values(self, scores: FloatArray) -> FloatArray:
         """The metric of several rankings at once: a row of `scores` each, a row of values by query in return."""
         assert self.data is not None
         times = len(scores)
@@ -288,12 +284,3 @@ class CountedQueries:
         _, labels, offsets = self._tiled
         found = evaluate_arrays(scores.ravel(), labels, offsets, [self.metric], None, self.rmax)[self.metric.name]
         return found.reshape(times, self.data.n_queries)
-
-
-def _rising(given: str | Metric, wanted_by: str) -> Metric:
-    metric = given if isinstance(given, Metric) else get(given)
-    if not metric.formula.of_labels or not metric.greater_is_better:
-        raise SettingError(
-            f"{wanted_by!r} maximises a metric of rankings; {metric.name!r} is none: take one such as 'ndcg@10'."
-        )
-    return metric

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,14 +16,14 @@ from luce.scorers.cps import CPSScorer, FittedCPS, distances, list_value
 from luce.spec import option
 from luce.training.gradients import LBFGS
 from luce.training.objective import Objective
-from luce.training.task import L2, Algorithm, Task, Trained
+from luce.training.task import Minimised, Rounds, Task, Trained
 from luce.types import FloatArray
 
 _EVERYTHING = 2**31 - 1
 """Stages enough for any list."""
 
 
-class CPS(Algorithm):
+class CPS(Minimised, Rounds):
     """The coset-permutation model of the first k documents, by L-BFGS; it learns from grades or from lists.
 
     Parameters
@@ -33,37 +32,29 @@ class CPS(Algorithm):
         Stages: how many documents of a list count; None: the whole of every list.
     ties
         Equal labels at the cut, as for the `hom` losses; inside the top they are put in an order drawn by a fixed seed.
-    l2, max_iter, tol, early_stopping
-        As for the trainer `lbfgs`.
     """
 
     k: int | None = option(default=10, least=1, most=2**31)
     ties: str = "extend"
-    l2: float = option(default=0.01, least=0, tune=L2)
-    max_iter: int = option(default=100, least=0)
-    tol: float = option(default=1e-5, above=0)
-    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "cps"
+    refuses: ClassVar[tuple[str, ...]] = ("base",)
 
     def _check(self) -> None:
         self._loss()
-        self._search()
 
     def _loss(self) -> TopKListMLE:
         settings: dict[str, Any] = {"ties": self.ties, "inside": "random"}
         return TopKListMLE(self.k, **settings)
 
-    def _search(self) -> LBFGS:
-        return LBFGS(l2=self.l2, max_iter=self.max_iter, tol=self.tol, early_stopping=self.early_stopping)
-
     def train(self, task: Task) -> Trained:
         """Fit the weights of the distances."""
-        self.check_task(replace(task, target=None, checkpoint=None, warm_start=None))
+        self.check_task(task)
         loss, target = self._loss(), one_target(task.target)
         bound = CPSScorer(_EVERYTHING if self.k is None else self.k).bind(task.data)
         objective = CosetObjective(task.data, bound, loss, self.l2, target)
-        return self._search().search(bound, objective, task)
+        search = LBFGS(l2=self.l2, max_iter=self.max_iter, tol=self.tol, early_stopping=self.early_stopping)
+        return search.search(bound, objective, task)
 
 
 def one_target(target: Any) -> Any:
@@ -71,9 +62,7 @@ def one_target(target: Any) -> Any:
     if target is None:
         return None
     if np.ptp(target.labels) > 0:
-        raise SettingError(
-            "topk-cps learns from grades or from lists, not from both; give data whose grades are equal."
-        )
+        raise SettingError("topk-cps learns from grades or from lists, not both; give data whose grades are equal.")
     return target.comparisons
 
 
@@ -89,13 +78,12 @@ class CosetObjective(Objective):
     def __init__(self, data: Groups, scorer: CPSScorer, loss: Loss, l2: float, target: Any = None) -> None:
         super().__init__(data, scorer, loss, l2, target)  # type: ignore[arg-type]  # never asked for scores
         self.chunks = chunk_queries(data.offsets, 2048)
-        self._lists = _Stages(data, self.risk.prepared.lists)
+        self._lists, self._scale = _Stages(data, self.risk.prepared.lists), scorer.inverse_spread
 
     def _block(self, parameters: FloatArray, loss: Loss, _: int, chunk: Chunk) -> tuple[float, FloatArray]:
-        scale = self.scorer.inverse_spread  # type: ignore[attr-defined]
         grad = np.zeros(len(parameters))
-        values = self._lists.values(parameters * scale, chunk, grad, self.query_weight)
-        return float(values.sum()), grad * scale
+        values = self._lists.values(parameters * self._scale, chunk, grad, self.query_weight)
+        return float(values.sum()), grad * self._scale
 
     def _value(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> float:
         return self._block(parameters, loss, 0, chunk)[0]
@@ -130,5 +118,4 @@ def coset_log_likelihoods(scorer: FittedCPS, loss: Loss, data: Groups, target: A
     """Log-probability of the top of every query under a fitted model."""
     groups = loss.prepare(data.y if target is None else target, data.offsets)
     grad = np.zeros(scorer.n_features)
-    result: FloatArray = -_Stages(data, groups.lists).values(scorer.theta, (0, data.n_queries), grad, None)
-    return result
+    return -_Stages(data, groups.lists).values(scorer.theta, (0, data.n_queries), grad, None)

@@ -6,16 +6,15 @@ import warnings
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import NOT_WANTED, Loss, Risk
 from luce.losses.grades_and_statements import GradesAndComparisons, says_something
 from luce.losses.pairs import PairLoss
 from luce.scorers.trees import OVER_PAIRS
-from luce.types import FloatArray, IntArray
+from luce.types import Features, FloatArray, IntArray
 
-Single = NDArray[np.float32]
+Single = Features
 
 
 class Shared(NamedTuple):

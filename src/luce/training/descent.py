@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.data.groups import Groups
 from luce.errors import LuceWarning
@@ -31,33 +31,22 @@ _LOOKED_AT = 64
 class Descent(Training):
     r"""Steps $w \leftarrow w - \eta_t g_t$, with $\eta_t = \eta$, $\eta/\sqrt{t}$ or $\eta/t$ by `schedule`.
 
-    [PMOP] takes $\eta = 0.1$ and 1,000 iterations. A step sees `batch_queries` queries (None: all). Draws and
-    batches of iteration t depend on the seed and on t alone.
+    [PMOP] takes $\eta = 0.1$ and 1,000 iterations. A step sees `batch_queries` queries (None: all), as the trainer
+    `sgd` has these settings. Draws and batches of iteration t depend on the seed and on t alone.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        start: FloatArray,
-        *,
-        learning_rate: float = 0.1,
-        schedule: str = "constant",
-        batch_queries: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.objective, self.start = objective, start
-        self.learning_rate, self.power = learning_rate, POWERS[schedule]
-        self.batch_queries, self.seed = batch_queries, seed
+    def __init__(self, trainer: Any, objective: Objective, start: FloatArray, seed: int) -> None:
+        self.trainer, self.objective, self.start, self.seed = trainer, objective, start, seed
 
     def steps(self) -> Iterator[Step]:
         """A batch each."""
-        objective, vector = self.objective, self.run.last
+        objective, vector, power = self.objective, self.run.last, POWERS[self.trainer.schedule]
         bounds = None if objective.bounds is None else np.array(objective.bounds).T
         while True:
             t = self.run.iteration
-            batch = _batch(objective.data.n_queries, self.batch_queries, self.seed, t)
+            batch = _batch(objective.data.n_queries, self.trainer.batch_queries, self.seed, t)
             value, grad = objective.on_batch(batch, vector, objective.loss.reseeded(t))
-            vector = vector - self.learning_rate / (t + 1) ** self.power * grad
+            vector = vector - self.trainer.learning_rate / (t + 1) ** power * grad
             if bounds is not None:
                 vector = np.clip(vector, *bounds)
             yield Step(vector, value)
@@ -82,24 +71,16 @@ class ProjectedDescent(Training):
     and on the epoch alone; the run says how many epochs there are.
 
     `inside="shrinking"` is the rule of [StructRank] instead: no projection, but a step is halved until it is allowed,
-    each by itself; and no epoch is undone.
+    each by itself; and no epoch is undone. The settings are those of the trainer `projected`.
     """
 
     def __init__(
-        self,
-        objective: Objective,
-        feasible: Feasible,
-        start: FloatArray,
-        *,
-        learning_rate: float | None = None,
-        batch_queries: int = 1,
-        inside: str = "projection",
-        seed: int = 0,
+        self, trainer: Any, objective: Objective, feasible: Feasible, start: FloatArray, seed: int = 0
     ) -> None:
-        self.objective, self.start, self.learning_rate, self.seed = objective, start, learning_rate, seed
-        self.shrinking = inside == "shrinking"
+        self.objective, self.start, self.seed, self.learning_rate = objective, start, seed, trainer.learning_rate
+        self.shrinking = trainer.inside == "shrinking"
         self.stay = feasible.shortened if self.shrinking else feasible.projected
-        n = objective.data.n_queries
+        n, batch_queries = objective.data.n_queries, trainer.batch_queries
         self.batches = [(first, min(first + batch_queries, n)) for first in range(0, n, batch_queries)]
         self.pace = np.zeros(2)
         """The next step, and the number of epochs that lowered the objective."""
@@ -108,12 +89,10 @@ class ProjectedDescent(Training):
         """The step of the checkpoint, or the first one."""
         if self.run.iteration:
             self.pace[:] = self.run.saved["pace"]
-        elif self.learning_rate is None:
-            self.pace[0] = first_step(self.objective, self.start, self.batches)
         else:
-            self.pace[0] = self.learning_rate
+            self.pace[0] = self.learning_rate or first_step(self.objective, self.start, self.batches)
 
-    def state(self) -> dict[str, NDArray[np.float64]]:
+    def state(self) -> dict[str, FloatArray]:
         """The pace."""
         return {"pace": self.pace}
 
@@ -148,7 +127,12 @@ class ProjectedDescent(Training):
     def converged(self, ended: bool) -> bool:
         """Always; there is a warning where nothing was gained."""
         if self.run.max_iter > 0 and self.pace[1] == 0:
-            warnings.warn(_nothing_gained(self.learning_rate), LuceWarning, stacklevel=3)
+            what = "The projected trainer ended where it started: every epoch raised the objective and was undone; "
+            if self.learning_rate is None:
+                what += "give a small learning_rate, or take trainer='projected_lbfgs'."
+            else:
+                what += f"learning_rate={self.learning_rate:g} is too long a step: give less, or leave it out."
+            warnings.warn(what, LuceWarning, stacklevel=3)
         return True
 
 
@@ -162,13 +146,6 @@ def first_step(objective: Objective, vector: FloatArray, batches: list[Chunk]) -
     squares = [float(np.sum(objective.on_batch(batch, vector, objective.loss)[1] ** 2)) for batch in looked_at]
     typical = float(np.sqrt(np.mean(squares)))
     return _SHARE * max(float(np.linalg.norm(vector)), 1.0) / typical if typical > 0 else 1.0
-
-
-def _nothing_gained(learning_rate: float | None) -> str:
-    what = "The projected trainer ended where it started, since every epoch raised the objective and was undone; "
-    if learning_rate is None:
-        return what + "give a small learning_rate, or take trainer='projected_lbfgs'."
-    return what + f"learning_rate={learning_rate:g} is too long a step: give less, or leave it out."
 
 
 @dataclass

@@ -51,10 +51,9 @@ class Gradients(Trainer):
     l2: float = option(default=0.01, least=0)
     early_stopping: int | None = option(default=20, least=1)
 
+    refuses: ClassVar[tuple[str, ...]] = ("base",)
     draws: ClassVar[bool] = True
     """Whether steps are drawn, so that a checkpoint goes with one seed."""
-    exact: ClassVar[bool] = False
-    """Whether a gradient that is drawn would lead it astray."""
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer without parameters, and a loss whose gradient the trainer cannot use."""
@@ -63,18 +62,11 @@ class Gradients(Trainer):
                 f"The trainer {self.name!r} follows gradients of parameters, which the scorer {scorer.name!r} does not "
                 f"give; leave trainer at 'auto'."
             )
-        if self.exact and loss is not None and loss.stochastic:
-            raise SettingError(
-                f"The gradient of {loss.name!r} is sampled, which L-BFGS cannot use; take trainer='sgd'."
-            )
+        super().check(scorer, loss)
 
     def train(self, task: Task) -> Trained:
         """Fit a differentiable scorer."""
-        if task.base is not None:
-            raise SettingError(
-                "A base needs a scorer that stands on it: trees, listwise or greedy; "
-                f"{task.scorer.name!r} stands alone."
-            )
+        self.check_task(task)
         bound = task.scorer.bind(task.data)
         return self.search(bound, Objective(task.data, bound, task.given_loss, self.l2, task.target), task)
 
@@ -203,8 +195,7 @@ class SGD(Gradients):
 
     def way(self, search: Search) -> Training:
         """Steps from the start."""
-        how: dict[str, Any] = {name: getattr(self, name) for name in ("learning_rate", "schedule", "batch_queries")}
-        return Descent(search.objective, search.start, **how, seed=search.task.seed)
+        return Descent(self, search.objective, search.start, search.task.seed)
 
 
 class InBall(Gradients):
@@ -310,9 +301,8 @@ class Projected(InBall):
 
     def way(self, search: Search) -> Training:
         """Epochs from the start."""
-        how: dict[str, Any] = {name: getattr(self, name) for name in ("learning_rate", "batch_queries", "inside")}
-        feasible = self.feasible(search.objective)
-        return ProjectedDescent(search.objective, feasible, search.start, seed=search.task.seed, **how)
+        objective = search.objective
+        return ProjectedDescent(self, objective, self.feasible(objective), search.start, search.task.seed)
 
 
 class ProjectedLBFGS(InBall):

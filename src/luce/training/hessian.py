@@ -180,8 +180,7 @@ class Preconditioner:
         """The inverse times a vector; the vector itself where there is no factor."""
         if self._factor is None:
             return vector
-        result: FloatArray = cho_solve(self._factor, vector, check_finite=False)
-        return result
+        return np.asarray(cho_solve(self._factor, vector, check_finite=False))
 
     def state(self) -> dict[str, FloatArray]:
         """Where the Hessian was taken: the same queries are drawn again, and the same bits found."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.errors import LuceWarning, SettingError
 from luce.numerics.threads import one_blas_thread
 from luce.training.hessian import Memory, Preconditioner, preconditioner_of
 from luce.training.objective import Objective
-from luce.training.run import History, Step, Training, TrainingRun
-from luce.types import FloatArray
+from luce.training.run import Step, Training
+from luce.types import BoolArray, FloatArray
 
 Function = Callable[[FloatArray], tuple[float, FloatArray]]
 """Value and gradient at a vector."""
@@ -62,12 +61,6 @@ def lbfgs(
     )
 
 
-def minimise(objective: Objective, start: FloatArray, run: TrainingRun, **how: Any) -> tuple[FloatArray, History]:
-    """The search along a run: the iterate to keep, and what happened."""
-    lbfgs(objective, start, run.validate is not None, **how).opened(run).follow()
-    return run.result, run.history
-
-
 class _Point(NamedTuple):
     """A place on the way: where, value and gradient there."""
 
@@ -108,7 +101,7 @@ class LBFGSSearch(Training):
             self.at = _Point(run.last, run.history.objective[-1], run.saved["gradient"])
             self.before = float(run.saved["before"][0])
 
-    def state(self) -> dict[str, NDArray[np.float64]]:
+    def state(self) -> dict[str, FloatArray]:
         """What a checkpoint keeps beside the iterates."""
         return {"gradient": self.at.grad, "before": np.array([self.before]), **self.memory.state()}
 
@@ -162,13 +155,7 @@ class LBFGSSearch(Training):
 
 
 def _line_search(
-    function: Function,
-    region: Feasible,
-    at: _Point,
-    direction: FloatArray,
-    slope: float,
-    step: float,
-    limit: float,
+    function: Function, region: Feasible, at: _Point, direction: FloatArray, slope: float, step: float, limit: float
 ) -> _Point | None:
     """A step that lowers the value enough (Armijo) and leaves a flatter slope (Wolfe), by bracketing and cubics."""
     low = (0.0, at.value, slope)
@@ -249,7 +236,7 @@ class Feasible:
 
     lower: FloatArray
     upper: FloatArray
-    counted: NDArray[np.bool_]
+    counted: BoolArray
     radius: float | None
 
     def __post_init__(self) -> None:
@@ -364,7 +351,6 @@ def _hessian(memory: Memory) -> Callable[[FloatArray], FloatArray]:
     wide = np.hstack([sigma * S, Y])
 
     def times(vector: FloatArray) -> FloatArray:
-        result: FloatArray = sigma * vector - wide @ np.linalg.solve(middle, wide.T @ vector)
-        return result
+        return sigma * vector - wide @ np.linalg.solve(middle, wide.T @ vector)
 
     return times

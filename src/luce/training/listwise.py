@@ -12,14 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.data.groups import Groups
-from luce.errors import SettingError
 from luce.losses.base import Loss, Risk
 from luce.scorers.kernel_sums import (
     Kernel,
@@ -32,11 +29,10 @@ from luce.scorers.kernel_sums import (
 )
 from luce.scorers.linear import reciprocal, standardise
 from luce.scorers.listwise import FittedListwise, ListwiseScorer
-from luce.spec import option
 from luce.training.gradients import base_of
 from luce.training.run import History, scipy_minimum
-from luce.training.task import L2, Task, Trained, Trainer
-from luce.types import FloatArray
+from luce.training.task import Minimised, Task, Trained, Trainer
+from luce.types import BoolArray, FloatArray
 
 _LARGEST = 50.0
 _STARTS = [(log_a, c) for log_a in (-4.6, -2.3, 0.0) for c in (-3.0, -1.0, 0.0)]
@@ -51,12 +47,10 @@ Bends = list[tuple[int, FloatArray]]
 
 
 class Term(NamedTuple):
-    """One term in the units of the fit: what its base differs by, weights of kernels, parameters of learned ones."""
+    """One term in the units of the fit: what its base differs by and weights of kernels, a number a column of
+    `Units.further`, and parameters of learned kernels."""
 
-    constant: float
-    power: float
-    slopes: FloatArray
-    weights: FloatArray
+    u: FloatArray
     shapes: FloatArray
 
 
@@ -65,15 +59,15 @@ class Columns:
 
     def __init__(
         self,
-        plain: NDArray[np.float64],
+        plain: FloatArray,
         shapes: FloatArray | None = None,
-        moved: Callable[[NDArray[np.float64], FloatArray], tuple[NDArray[np.float64], Bends]] | None = None,
+        moved: Callable[[FloatArray, FloatArray], tuple[FloatArray, Bends]] | None = None,
     ) -> None:
         self.plain, self.width = plain, plain.shape[1]
         self.shapes = np.empty(0) if shapes is None else shapes
         self._moved = moved
 
-    def at(self, shapes: FloatArray) -> tuple[NDArray[np.float64], Bends]:
+    def at(self, shapes: FloatArray) -> tuple[FloatArray, Bends]:
         """The matrix, and its derivatives in the shapes."""
         return (self.plain, []) if self._moved is None else self._moved(self.plain, shapes)
 
@@ -94,12 +88,18 @@ class Units:
         sums = kernel_sums(data, kernels, scorer.normalise)
         self.mean = sums.mean(axis=0)
         self.per_spread = reciprocal(centred(sums, data.offsets).std(axis=0), 1e-12)
-        self._base_of_terms = scorer.term_base
         self.scale = standardise(data.X) if scorer.terms > 1 and scorer.term_base == "linear" else None
-        self._sums = (sums - self.mean) * self.per_spread
-        self.kernels = Columns(self._sums, np.array(starts), self._moved if starts else None)
+        # Of terms after the first: constant, power of the base, features.
+        lead: list[FloatArray] = [np.ones((len(z), 1))]
+        lead += [] if scorer.term_base == "same" else [z[:, None]]
+        lead += [] if self.scale is None else [self.scale(data.X)]
+        columns, moved = np.hstack([*lead, (sums - self.mean) * self.per_spread]), self._moved if starts else None
+        self.lead = columns.shape[1] - len(kernels)
+        self.kernels = Columns(columns[:, self.lead :].copy(), np.array(starts), moved)
+        self.further = Columns(columns, np.array(starts), moved)
+        """The columns of terms after the first: those of their base before the kernel sums."""
 
-    def _moved(self, plain: NDArray[np.float64], shapes: FloatArray) -> tuple[NDArray[np.float64], Bends]:
+    def _moved(self, plain: FloatArray, shapes: FloatArray) -> tuple[FloatArray, Bends]:
         """Columns with the sums of learned kernels at these shapes."""
         first, at, bends = plain.shape[1] - len(self._learned), 0, []
         columns = plain.copy()
@@ -113,50 +113,28 @@ class Units:
             at += width
         return columns, bends
 
-    @cached_property
-    def further(self) -> Columns:
-        """The columns of terms after the first: constant, power of the base, features, and the kernel sums."""
-        parts: list[NDArray[np.float64]] = [np.ones((len(self.z), 1))]
-        if self._base_of_terms != "same":
-            parts.append(self.z[:, None])
-        if self.scale is not None:
-            parts.append(self.scale(self.data.X))
-        joined = np.hstack([*parts, self._sums])
-        return Columns(joined, self.kernels.shapes, self._moved if len(self.kernels.shapes) else None)
-
-    def term(self, u: FloatArray, shapes: FloatArray, further: bool) -> Term:
-        """The term of a vector."""
-        n = self.data.n_features
-        if not further:
-            return Term(0.0, 0.0, np.zeros(n), u, shapes)
-        power = 0.0 if self._base_of_terms == "same" else float(u[1])
-        slopes = np.zeros(n) if self.scale is None else u[2 : 2 + n]
-        return Term(float(u[0]), power, slopes, u[len(u) - len(self._learned) :], shapes)
+    def term(self, u: FloatArray, shapes: FloatArray) -> Term:
+        """The term of a vector, which the first one has no base in."""
+        return Term(np.concatenate([np.zeros(self.further.width - len(u)), u]), shapes)
 
     def log_sum(self, terms: Sequence[Term]) -> FloatArray | None:
         """The log of the sum of terms, over the base; None where there are none."""
-        if not terms:
-            return None
-        return np.asarray(np.logaddexp.reduce([self._log(term) for term in terms], axis=0))
-
-    def _log(self, term: Term) -> FloatArray:
-        sums = self.kernels.at(term.shapes)[0]
-        total = term.constant + term.power * self.z + sums @ term.weights
-        if self.scale is not None and term.slopes.any():
-            total = total + self.scale(self.data.X) @ term.slopes
-        result: FloatArray = total
-        return result
+        logs = [self.further.at(term.shapes)[0] @ term.u for term in terms]
+        return np.asarray(np.logaddexp.reduce(logs, axis=0)) if terms else None
 
     def of_documents(self, terms: Sequence[Term]) -> dict[str, Any]:
         """The terms in the units of the documents, as `FittedListwise` wants them; the first constant is 0."""
-        weights = np.array([term.weights * self.per_spread for term in terms])
-        powers = np.array([1.0 + term.power for term in terms])
-        slopes, shift = np.zeros((len(terms), self.data.n_features)), np.zeros(len(terms))
+        u, n = np.array([term.u for term in terms]), self.data.n_features
+        weights, constants = (
+            u[:, self.lead :] * self.per_spread,
+            u[:, 0] - u[:, self.lead :] @ (self.per_spread * self.mean),
+        )
+        powers, slopes = np.ones(len(terms)), np.zeros((len(terms), n))
+        if self.lead > 1:
+            powers, constants = 1.0 + u[:, 1], constants - u[:, 1] * self.base
         if self.scale is not None:
-            slopes = np.array([term.slopes * self.scale.inverse_sd for term in terms])
-            shift = slopes @ self.scale.mean
-        constants = np.array([term.constant for term in terms]) - weights @ self.mean - shift
-        constants -= (powers - 1.0) * self.base
+            slopes = u[:, 2 : 2 + n] * self.scale.inverse_sd
+            constants = constants - slopes @ self.scale.mean
         several = len(terms) > 1
         return {
             "weights": weights,
@@ -188,7 +166,7 @@ class Reranking:
         self,
         data: Groups,
         z: FloatArray,
-        columns: NDArray[np.float64] | Columns,
+        columns: FloatArray | Columns,
         loss: Loss,
         l2: float,
         product: bool,
@@ -218,26 +196,20 @@ class Reranking:
         scores, slope = self.unit * line, self.unit
         if self.product:
             scores = slope = np.exp(np.minimum(line, _LARGEST))
-        value, d_scores, d_own = self._loss(scores, vector[2 + C + P :])
-        d_line = d_scores * slope
+        value, d_scores, d_own = self.risk.gradients(scores, self.loss.with_parameters(vector[2 + C + P :]))
+        d_line = d_scores * slope / self.unit
         d_term = a * self._centred(d_line) * share
         pull = self.penalised * u
         d_shapes = [u[column] * float(d_term @ bend) for column, bend in bends]
         head = [a * (d_line @ log_f), d_line.sum()]
-        grad = np.concatenate([head, D.T @ d_term + self.l2 * pull, d_shapes, d_own])
-        return value + 0.5 * self.l2 * float(u @ pull), grad
+        grad = np.concatenate([head, D.T @ d_term + self.l2 * pull, d_shapes, d_own / self.unit])
+        return value / self.unit + 0.5 * self.l2 * float(u @ pull), grad
 
     def _centred(self, values: FloatArray) -> FloatArray:
         """Less the mean over the query, which divides all f of a query by one number; its own transpose."""
         return centred(values[:, None], self.data.offsets)[:, 0]
 
-    def _loss(self, scores: FloatArray, own: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        value, grad, d_own = self.risk.gradients(scores, self.loss.with_parameters(own))
-        return value / self.unit, grad / self.unit, d_own / self.unit
-
-    def minimise(
-        self, start: FloatArray, free: NDArray[np.bool_], max_iter: int, tol: float
-    ) -> tuple[FloatArray, float]:
+    def minimise(self, start: FloatArray, free: BoolArray, max_iter: int, tol: float) -> tuple[FloatArray, float]:
         """The vector of the least objective that a search from `start` finds in the `free` entries."""
         own = self.loss.parameter_bounds
         shapes = [(x - _FARTHEST, x + _FARTHEST) for x in self.columns.shapes]
@@ -247,38 +219,23 @@ class Reranking:
         return found.x, float(found.fun)
 
 
-class Reranker(Trainer):
+class Reranker(Minimised, Trainer):
     """Fits the scorer `listwise`; with validation data the penalty of the best metric is taken, or no reranking at all.
 
     Parameters
     ----------
     l2
         Strength of the penalty where there are no validation data.
-    max_iter, tol
-        When L-BFGS ends, as for the trainer `lbfgs`.
     """
 
-    l2: float = option(default=0.01, least=0, tune=L2)
-    max_iter: int = option(default=100, least=0)
-    tol: float = option(default=1e-5, above=0)
-
     name: ClassVar[str] = "reranking"
-
-    def check(self, scorer: Any, loss: Loss | None) -> None:
-        """Refuse all scorers but one, and losses whose gradient is drawn."""
-        if not isinstance(scorer, ListwiseScorer):
-            raise SettingError(f"The trainer 'reranking' trains the scorer 'listwise', not {scorer.name!r}.")
-        if loss is not None and loss.stochastic:
-            raise SettingError(
-                f"The gradient of {loss.name!r} is sampled, which the reranker cannot use; take another loss."
-            )
+    trains: ClassVar[tuple[str, ...]] = ("listwise",)
+    exact: ClassVar[bool] = True
+    refuses: ClassVar[tuple[str, ...]] = ("target", "checkpoint", "warm_start")
 
     def train(self, task: Task) -> Trained:
         """All penalties, then further terms."""
-        if task.target is not None:
-            raise SettingError("'listwise' learns from grades only; comparisons need another scorer.")
-        if task.checkpoint is not None:
-            raise SettingError("'listwise' keeps no checkpoints: leave the folder out, its training is short.")
+        self.check_task(task)
         scorer, loss, data, valid = task.scorer, task.given_loss, task.data, task.valid
         refuse_missing(data)
         base, valid_base, linear = base_of(task, self)
@@ -287,7 +244,10 @@ class Reranker(Trainer):
         tau = float(base.std()) or 1.0
         z = (base - base.mean()) / tau
         units = Units(data, kernels, scorer, z, float(base.mean()) / tau)
-        problem = Reranking(data, z, units.kernels, loss, self.l2, _product(scorer, loss))
+        product = scorer.scale == "product"
+        if scorer.scale == "auto":
+            product = not (loss.shift_invariant or loss.name == "ndcg_cross_entropy")
+        problem = Reranking(data, z, units.kernels, loss, self.l2, product)
 
         def fitted(terms: tuple[Term, ...], l2: float) -> FittedListwise:
             return FittedListwise(
@@ -302,12 +262,6 @@ class Reranker(Trainer):
         best, l2 = search.run()
         history = History(search.objectives, search.validation, True, search.best_at)
         return Trained(fitted(best.terms, l2), best.loss, history)
-
-
-def _product(scorer: ListwiseScorer, loss: Loss) -> bool:
-    if scorer.scale == "auto":
-        return not (loss.shift_invariant or loss.name == "ndcg_cross_entropy")
-    return scorer.scale == "product"
 
 
 class _Search:
@@ -389,11 +343,9 @@ class _Search:
         self.objectives.append(found.value)
         return found
 
-    def _stage(
-        self, problem: Reranking, start: FloatArray, free: NDArray[np.bool_], before: tuple[Term, ...]
-    ) -> _Stage:
+    def _stage(self, problem: Reranking, start: FloatArray, free: BoolArray, before: tuple[Term, ...]) -> _Stage:
         vector, value = problem.minimise(start, free, self.trainer.max_iter, self.trainer.tol)
         end = 2 + problem.columns.width
         last = end + len(problem.columns.shapes)
-        term = self.units.term(vector[2:end], vector[end:last], further=bool(before))
+        term = self.units.term(vector[2:end], vector[end:last])
         return _Stage(vector[:2], (*before, term), problem.loss.with_parameters(vector[last:]), value)

@@ -57,14 +57,7 @@ class ListwiseBoosting(Stepwise):
     tol: float = option(default=0.0, least=0)
 
     name: ClassVar[str] = "listwise_boosting"
-
-    def check(self, scorer: Any, loss: Loss | None) -> None:
-        """Refuse scorers that are no weak learners."""
-        if not isinstance(scorer, Weak | ListFunctions):
-            raise SettingError(
-                f"The trainer {self.name!r} adds up single_feature, single_stump, gradient_trees or list_functions; "
-                f"{scorer.name!r} is none of them."
-            )
+    trains: ClassVar[tuple[str, ...]] = ("single_feature", "single_stump", "gradient_trees", "list_functions")
 
     def start(self, task: Task) -> _Boosting:
         """A training before its first round, or on columns that see the whole list."""

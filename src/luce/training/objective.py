@@ -7,15 +7,14 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.data.blocks import cut_blocks
 from luce.data.groups import Groups
 from luce.losses.base import Loss, Risk
 from luce.numerics.segments import Chunk, chunk_queries, join_chunks, map_chunks
-from luce.scorers.linear import LinearScorer
+from luce.scorers.linear import LinearScorer, Standardisation
 from luce.training.hessian import hessian_parts, reach
-from luce.types import DifferentiableScorer, FloatArray, IntArray
+from luce.types import DifferentiableScorer, Features, FloatArray, IntArray
 
 CHUNK_BLOCKS = 8
 """Blocks of a chunk, the unit of work of a thread."""
@@ -84,8 +83,9 @@ class Objective:
         large = (data.X.size if n_values is None else n_values) >= LEAST_VALUES
         fuse = large and fuses(scorer, loss)
         self.chunks = join_chunks(blocks, CHUNK_BLOCKS if fuse else 1)
-        self._fused = FusedLinear(data, self.risk) if fuse else None
-        self._scores = np.empty(0 if self._fused else data.n_rows)
+        self._fused: Any = loss.linear_pass if fuse else None
+        self._counts = np.ones(data.n_queries) if weight is None else weight
+        self._scores = np.empty(0 if fuse else data.n_rows)
         self._d_scores = np.empty_like(self._scores)
 
     @property
@@ -158,18 +158,32 @@ class Objective:
 
     def _block(self, parameters: FloatArray, loss: Loss, _: int, chunk: Chunk) -> Part:
         if self._fused is not None:
-            return self._fused(cast(LinearScorer, self.scorer), parameters, chunk)
+            return self._in_one_pass(cast(LinearScorer, self.scorer).scale, parameters, chunk)
         scorer, X, local = self.block(chunk)
         values, d_scores, d_own = self._forward(scorer, X, local, parameters, loss, chunk)
         d_scorer = scorer.backward(parameters, X, local, d_scores)
         return float(values.sum()), np.concatenate([d_scorer, d_own.sum(axis=0)])
+
+    def _in_one_pass(self, scale: Standardisation, parameters: FloatArray, chunk: Chunk) -> Part:
+        """The same of linear scores in one compiled pass over X: `Loss.linear_pass`.
+
+        The general way hands blocks of rows between compiled calls through Python, which wants blocks of megabytes to
+        be worth it. Here a block is a few queries, small enough for the second-level cache, so that the gradient reads
+        no memory that the scores did not just read.
+        """
+        data, weights = self.data, parameters * scale.inverse_sd
+        block_rows, grad = max(8, _BLOCK_BYTES // (4 * max(data.n_features, 1))), np.zeros(len(weights))
+        value, total = self._fused(
+            self.risk.prepared, data.X, weights, data.offsets, self._counts, *chunk, block_rows, grad
+        )
+        return value, (grad - scale.mean * total) * scale.inverse_sd
 
     def _value(self, parameters: FloatArray, loss: Loss, chunk: Chunk) -> float:
         if self._fused is not None:
             return self._block(parameters, loss, 0, chunk)[0]
         return float(self._forward(*self.block(chunk), parameters, loss, chunk)[0].sum())
 
-    def block(self, chunk: Chunk) -> tuple[DifferentiableScorer, NDArray[np.float32], IntArray]:
+    def block(self, chunk: Chunk) -> tuple[DifferentiableScorer, Features, IntArray]:
         """Scorer, features and offsets of a chunk."""
         offsets = self.data.offsets[chunk[0] : chunk[1] + 1]
         # A scorer that learns from the other training documents must know which ones it sees.
@@ -179,7 +193,7 @@ class Objective:
     def _forward(
         self,
         scorer: DifferentiableScorer,
-        X: NDArray[np.float32],
+        X: Features,
         local: IntArray,
         parameters: FloatArray,
         loss: Loss,
@@ -200,26 +214,3 @@ class Objective:
 def fuses(scorer: DifferentiableScorer, loss: Loss) -> bool:
     """True for the pairs of scorer and loss that have a compiled pass of their own."""
     return isinstance(scorer, LinearScorer) and loss.linear_pass is not None
-
-
-class FusedLinear:
-    """Value and gradient of one chunk of queries in one compiled pass over X, of linear scores: `Loss.linear_pass`.
-
-    The general objective hands blocks of rows between compiled calls through Python, which wants blocks of megabytes to
-    be worth it. Here a block is a few queries, small enough for the second-level cache, so that the gradient reads no
-    memory that the scores did not just read.
-    """
-
-    def __init__(self, data: Groups, risk: Risk) -> None:
-        self.data, self.run, self.prepared = data, risk.loss.linear_pass, risk.prepared
-        self.weight = np.ones(data.n_queries) if risk.query_weight is None else risk.query_weight
-        self.block_rows = max(8, _BLOCK_BYTES // (4 * max(data.n_features, 1)))
-
-    def __call__(self, scorer: LinearScorer, parameters: FloatArray, chunk: Chunk) -> tuple[float, FloatArray]:
-        """Sum of the weighted values of the chunk, and the gradient in the standardised weights."""
-        weights = parameters * scorer.scale.inverse_sd
-        grad, data = np.zeros(len(weights)), self.data
-        value, total = self.run(
-            self.prepared, data.X, weights, data.offsets, self.weight, *chunk, self.block_rows, grad
-        )
-        return value, (grad - scorer.scale.mean * total) * scorer.scale.inverse_sd

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar, Literal, NamedTuple
 
@@ -14,7 +15,7 @@ from luce.numerics.segments import Chunk, Tiers, chunk_queries, map_chunks, runs
 from luce.spec import Choice, Range, option
 from luce.training.additive import ByRounds
 from luce.training.run import Step
-from luce.training.task import Algorithm, Stepwise, Task
+from luce.training.task import Rounds, Stepwise, Task
 from luce.training.weak import MISSING, Bins, Stump, StumpSum, best_stump, cut
 from luce.types import FloatArray
 
@@ -28,7 +29,23 @@ _BLOCK_PAIRS = 65_536
 _HALVINGS = 20
 
 
-class RankBoost(Stepwise, Algorithm):
+class _Steps(Stepwise, Rounds):
+    """What both share."""
+
+    takes_missing: ClassVar[bool] = True
+    refuses: ClassVar[tuple[str, ...]] = ("target", "base", "warm_start")
+
+    @abstractmethod
+    def way(self, task: Task) -> ByRounds:
+        """The training before its first round."""
+
+    def start(self, task: Task) -> ByRounds:
+        """The sum of no step."""
+        self.check_task(task)
+        return self.way(task).open(self.max_iter, self.early_stopping)
+
+
+class RankBoost(_Steps):
     r"""Boosted steps in single features on the exponential loss of pairs (Freund et al., 2003).
 
     Add steps $\alpha_t h_t$ that have the largest edge, `max_iter` of them or until validation rises no more.
@@ -44,23 +61,16 @@ class RankBoost(Stepwise, Algorithm):
         Candidates a feature, 1 to 254: all values where there are no more, else quantiles.
     weighting
         "pairs": every pair of documents of different grade counts the same; "queries": every query does.
-    max_iter, early_stopping
-        Rounds at most, and rounds without a better validation metric that end it (None: never).
     """
 
     thresholds: int = option(default=254, least=1, most=254, tune=Range(8, 254, whole=True))
     weighting: Literal["pairs", "queries"] = option(default="pairs", tune=Choice(("pairs", "queries")))
-    max_iter: int = option(default=100, least=0)
-    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "rankboost"
-    takes_missing: ClassVar[bool] = True
-    keeps_checkpoints: ClassVar[bool] = True
 
-    def start(self, task: Task) -> ByRounds:
-        """The sum of no step."""
-        self.check_task(task)
-        return _OnPotentials(self, task).open(self.max_iter, self.early_stopping)
+    def way(self, task: Task) -> ByRounds:
+        """On the potentials of documents."""
+        return _OnPotentials(self, task)
 
 
 class _OnPotentials(ByRounds):
@@ -123,7 +133,7 @@ def potentials(scores: FloatArray, parts: Tiers, weight: FloatArray) -> tuple[fl
     return sum(map_chunks(block, chunk_queries(offsets))), out
 
 
-class FRank(Stepwise, Algorithm):
+class FRank(_Steps):
     r"""Boosted steps in single features on the fidelity loss of pairs (Tsai et al., 2007).
 
     Add the step that lowers the fidelity loss most, `max_iter` of them or until validation rises no more.
@@ -139,23 +149,16 @@ class FRank(Stepwise, Algorithm):
         Candidates a feature, 1 to 254: all values where there are no more, else quantiles.
     shortlist
         The most promising steps of a round whose fidelity loss is computed in full.
-    max_iter, early_stopping
-        Rounds at most, and rounds without a better validation metric that end it (None: never).
     """
 
     thresholds: int = option(default=64, least=1, most=254, tune=Range(8, 254, whole=True))
     shortlist: int = option(default=8, least=1, tune=Range(2, 32, whole=True))
-    max_iter: int = option(default=100, least=0)
-    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "frank"
-    takes_missing: ClassVar[bool] = True
-    keeps_checkpoints: ClassVar[bool] = True
 
-    def start(self, task: Task) -> ByRounds:
-        """The sum of no step."""
-        self.check_task(task)
-        return _OnFidelity(self, task).open(self.max_iter, self.early_stopping)
+    def way(self, task: Task) -> ByRounds:
+        """On the fidelity of pairs."""
+        return _OnFidelity(self, task)
 
 
 class _OnFidelity(ByRounds):

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from luce.data.groups import Groups
-from luce.errors import DataError, SettingError
+from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.losses.ndcg import NDCGMix, NDCGSquare
 from luce.losses.retargeting import levels_of, nearest_targets
 from luce.numerics.segments import Chunk, chunk_queries, map_chunks, query_index
 from luce.numerics.threads import n_threads
 from luce.scorers.forest import Forest
-from luce.scorers.linear import FittedLinear, LinearScorer
+from luce.scorers.linear import FittedLinear, LinearScorer, refuse_gaps
 from luce.scorers.trees import FittedTrees, TreesScorer
 from luce.spec import Range, option
 from luce.training.boosting import Boosting
@@ -77,6 +77,7 @@ class ClosedForm(Trainer):
     l2: float = option(default=0.01, least=0, tune=L2)
 
     name: ClassVar[str] = "closed_form"
+    refuses: ClassVar[tuple[str, ...]] = Algorithm.refuses
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse what has no closed form."""
@@ -91,9 +92,7 @@ class ClosedForm(Trainer):
 
     def train(self, task: Task) -> Trained:
         """One system of equations."""
-        for what, given in (("comparisons", task.target), ("base", task.base), ("checkpoints", task.checkpoint)):
-            if given is not None:
-                raise SettingError(f"The trainer {self.name!r} takes grades alone, and no {what}; use 'lbfgs'.")
+        self.check_task(task)
         loss: Any = task.given_loss
         alpha = 1.0 if isinstance(loss, NDCGSquare) else float(loss.alpha.sum())
         gains = loss.prepare(task.data.y, task.data.offsets)
@@ -124,11 +123,9 @@ def _moments(bound: LinearScorer, data: Groups, weight: FloatArray) -> FloatArra
         rows = slice(data.offsets[chunk[0]], data.offsets[chunk[1]])
         Z = bound.scale(data.X[rows])
         Z = np.column_stack([Z, data.y[rows], np.ones(len(Z))])
-        product: FloatArray = (Z * weight[rows, None]).T @ Z
-        return product
+        return (Z * weight[rows, None]).T @ Z
 
-    result: FloatArray = np.sum(map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS)), axis=0)
-    return result
+    return np.asarray(np.sum(map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS)), axis=0))
 
 
 _LEAF = 50
@@ -165,8 +162,7 @@ class RandomForest(Algorithm):
         data = task.data
         from sklearn.ensemble import RandomForestRegressor
 
-        if not np.isfinite(data.X).all():
-            raise DataError("The features have NaN or infinite values; a random forest needs finite ones: fill them.")
+        refuse_gaps(~np.isfinite(data.X).all(axis=0))
         weight = None if data.query_weight is None else data.query_weight[query_index(data.offsets)]
         grower = RandomForestRegressor(
             n_estimators=self.trees,
@@ -197,9 +193,6 @@ def forest_of(tree: Any, n_trees: int) -> Forest:
         gain=np.maximum(gain, 0.0) / n_trees,
         value=tree.value[~inner, 0, 0] / n_trees,
     )
-
-
-_REGRESSORS: dict[str, Any] = {"linear_regression": LinearRegression, "random_forest": RandomForest, "mart": Boosting}
 
 
 _OF_REGRESSION = (lambda own: own.regressor == "linear_regression", "regressor='linear_regression'")

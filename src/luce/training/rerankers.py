@@ -19,12 +19,11 @@ $\sum d y^2 - 2 y u + u^2 / d - \frac12 \log d$ over all documents.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.data.filling import normalise_within_queries
 from luce.data.groups import Groups
@@ -50,9 +49,9 @@ from luce.scorers.rerankers import (
 )
 from luce.spec import Range, option
 from luce.training.gradients import base_of, linear_base
-from luce.training.run import History, scipy_minimum, search_by_scipy
-from luce.training.task import L2, Algorithm, Task, Trained
-from luce.types import FloatArray, IntArray
+from luce.training.run import History, scipy_minimum
+from luce.training.task import Algorithm, Minimised, Rounds, Task, Trained
+from luce.types import BoolArray, FloatArray, IntArray
 
 ALPHA = 0.5
 _CLOSE = 1e-9
@@ -60,7 +59,7 @@ _LAMBDAS = tuple(np.linspace(0.0, 1.0, 21))
 _SPREAD = 0.01
 
 
-def choice_costs(utility: FloatArray, right: NDArray[np.bool_], starts: IntArray) -> tuple[FloatArray, FloatArray]:
+def choice_costs(utility: FloatArray, right: BoolArray, starts: IntArray) -> tuple[FloatArray, FloatArray]:
     """What every Luce choice costs, -log of the chance of a right document, and its gradient in the utilities."""
     sizes = np.diff(np.append(starts, len(utility)))
     left, share = shares(utility, starts, sizes)
@@ -71,8 +70,8 @@ def choice_costs(utility: FloatArray, right: NDArray[np.bool_], starts: IntArray
 class Choices(NamedTuple):
     """Choices that were made: the documents left at each, their features, and which were right."""
 
-    features: NDArray[np.float64]
-    right: NDArray[np.bool_]
+    features: FloatArray
+    right: BoolArray
     starts: IntArray
     weight: FloatArray
     """What a choice is worth: the discount of its position times the most that can be gained there; sums to 1."""
@@ -117,7 +116,7 @@ def ideal_choices(data: Groups, state: Placing, depth: int, weights: FloatArray 
     return Choices(np.concatenate(features), np.concatenate(right), begins, share / share.sum())
 
 
-class Greedy(Algorithm):
+class Greedy(Minimised, Algorithm):
     """The greedy reranker; it learns from the subtopics of the data.
 
     Parameters
@@ -136,8 +135,6 @@ class Greedy(Algorithm):
         Penalties among which validation data choose; without such data, `l2` is taken.
     powers
         Powers of the cosine, each with weights of its own: 1 first, then rising whole numbers. MMR takes the first.
-    max_iter, tol
-        When L-BFGS ends, as for the trainer `lbfgs`.
     """
 
     method: Literal["luce", "mmr"] = "luce"
@@ -147,11 +144,9 @@ class Greedy(Algorithm):
     metric: str = "alpha_ndcg@10"
     l2_grid: Any = option(default=L2_GRID, convert=checked_grid)
     powers: Any = option(default=(1, 2, 4, 8, 16), convert=checked_powers)
-    l2: float = option(default=0.01, least=0, tune=L2)
-    max_iter: int = option(default=100, least=0)
-    tol: float = option(default=1e-5, above=0)
 
     name: ClassVar[str] = "greedy"
+    refuses: ClassVar[tuple[str, ...]] = ("target", "checkpoint", "warm_start")
 
     def _check(self) -> None:
         if self.method == "mmr":
@@ -160,7 +155,7 @@ class Greedy(Algorithm):
     def train(self, task: Task) -> Trained:
         """Learn the weights, or choose the one of MMR; validation data choose the penalty."""
         data, valid = task.data, task.valid
-        self.check_task(replace(task, base=None))
+        self.check_task(task)
         if data.subtopics is None:
             raise DataError(
                 "The greedy reranker learns from the subtopics of documents, and the data have none; add them with "
@@ -182,7 +177,9 @@ class Greedy(Algorithm):
 
         history = History(converged=True)
         if self.method == "mmr":
-            candidates = [(_mmr(share, len(self.kernels)), 0.0) for share in _LAMBDAS]
+            # Lambda on the base, and lambda - 1 on the largest value of every kernel.
+            of_kernels = np.tile([0.0, 1.0], len(self.kernels))
+            candidates = [(np.append(share, (share - 1.0) * of_kernels), 0.0) for share in _LAMBDAS]
         else:
             penalties = (self.l2,) if valid is None else tuple(sorted(self.l2_grid, reverse=True))
             candidates = _learned(self, data, base, penalties, history)
@@ -195,17 +192,8 @@ class Greedy(Algorithm):
         return Trained(fitted(weights, l2), None, history)
 
 
-def _mmr(share: float, kernels: int) -> FloatArray:
-    """Lambda on the base and lambda - 1 on the largest value of every kernel."""
-    return np.concatenate([[share], np.tile([0.0, share - 1.0], kernels)])
-
-
 def _learned(
-    model: Greedy,
-    data: Groups,
-    base: FloatArray,
-    penalties: tuple[float, ...],
-    history: History,
+    model: Greedy, data: Groups, base: FloatArray, penalties: tuple[float, ...], history: History
 ) -> list[tuple[FloatArray, float]]:
     def state() -> Placing:
         return Placing(data, base, model.kernels, model.normalise, model.powers)
@@ -232,22 +220,19 @@ def _minimise(choices: Choices, unit: FloatArray, l2: float, model: Greedy, hist
     start, how = np.eye(len(unit))[0], {"maxiter": model.max_iter, "ftol": model.tol * 1e-2}
     result = scipy_minimum(lambda weights: scaled.value_and_grad(weights, l2), start, **how)
     history.objective.append(float(result.fun))
-    weights: FloatArray = result.x * unit
-    return weights
+    return np.asarray(result.x * unit)
 
 
 class LatentObjective:
     """Mean cost of a choice plus penalty, as a function of (v, A) in one vector."""
 
-    def __init__(self, Z: NDArray[np.float64], data: Groups, order: IntArray, model: Latent) -> None:
+    def __init__(self, Z: FloatArray, data: Groups, order: IntArray, model: Latent) -> None:
         self.Z, self.rank, self.l2, self.offsets = Z, model.rank, model.l2, data.offsets
         self.query = query_index(data.offsets)
         self.steps = self._plan(data, order, model.depth)
         self.n_choices = sum(len(placed) for _, _, placed, _ in self.steps)
 
-    def _plan(
-        self, data: Groups, order: IntArray, depth: int
-    ) -> list[tuple[IntArray, NDArray[np.bool_], IntArray, IntArray]]:
+    def _plan(self, data: Groups, order: IntArray, depth: int) -> list[tuple[IntArray, BoolArray, IntArray, IntArray]]:
         """For every position: rows left, which of them are right, the rows placed, and where queries start."""
         left = np.ones(data.n_rows, dtype=bool)
         steps = []
@@ -290,7 +275,7 @@ class LatentObjective:
         return value / max(self.n_choices, 1) + 0.5 * self.l2 * float(vector @ vector), grad + self.l2 * vector
 
 
-class Latent(Algorithm):
+class Latent(Minimised, Rounds):
     r"""Latent structured ranking (Weston and Blitzer, 2012): documents beside each other count by a low-rank product.
 
     L-BFGS from a linear ranker and a small random A; the iterate that is best on validation data is kept.
@@ -301,18 +286,10 @@ class Latent(Algorithm):
         Rows of A.
     depth
         Positions that are filled greedily and learned from; the other documents follow by their last utility.
-    l2
-        Strength of the penalty.
-    max_iter, tol, early_stopping
-        When L-BFGS ends, as for the trainer `lbfgs`.
     """
 
     rank: int = option(default=5, least=1, most=10**6)
     depth: int = option(default=10, least=1)
-    l2: float = option(default=0.01, least=0, tune=L2)
-    max_iter: int = option(default=100, least=0)
-    tol: float = option(default=1e-5, above=0)
-    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "latent"
 
@@ -333,16 +310,31 @@ class Latent(Algorithm):
             moments = bound.scale.mean, bound.scale.inverse_sd
             return FittedLatent(vector[: data.n_features].copy(), factors.copy(), *moments, self.depth)
 
-        run = task.start_run(self.max_iter, self.early_stopping, lambda vector: task.judged_scorer(fitted(vector)))
-        search_by_scipy(run, objective.value_and_grad, start, self.tol)
-        return Trained(fitted(run.result), None, run.history)
+        return _searched(self, task, fitted, objective.value_and_grad, start, self.tol)
+
+
+def _searched(
+    model: Latent | CCRF, task: Task, fitted: Any, function: Any, start: FloatArray, ftol: float, bounds: Any = None
+) -> Trained:
+    """L-BFGS-B of SciPy from the start; every iterate is a step of the run, which keeps one of them."""
+    run = task.start_run(model.max_iter, model.early_stopping, lambda vector: task.judged_scorer(fitted(vector)))
+
+    def after(intermediate_result: Any) -> None:
+        run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
+        if run.exhausted:
+            raise StopIteration
+
+    run.resume(start)
+    found = scipy_minimum(function, start, bounds, after, maxiter=run.max_iter, ftol=ftol)
+    run.history.converged = bool(found.status == 0)
+    return Trained(fitted(run.result), None, run.history)
 
 
 class Field(NamedTuple):
     """All documents in the coordinates in which they are independent."""
 
     labels: FloatArray
-    features: NDArray[np.float64]
+    features: FloatArray
     eigenvalues: FloatArray
     pull: FloatArray
     weight: FloatArray
@@ -380,7 +372,7 @@ def make_field(data: Groups, form: str, relation: str | None) -> Field:
     return Field(y, X, eigenvalues, pull, by_row / by_row.sum())
 
 
-class CCRF(Algorithm):
+class CCRF(Rounds):
     r"""A continuous conditional random field of documents (Qin et al., 2008).
 
     The most probable alpha and beta; the iterate that is best on validation data is kept.
@@ -392,15 +384,15 @@ class CCRF(Algorithm):
     relation
         A relation of the data, or "cosine" of the features (for feedback). None: the only relation that the data have;
         where there is none, the cosine for feedback, and for distillation nothing, which is the linear case.
-    max_iter, tol, early_stopping
+    tol
         When L-BFGS ends, as for the trainer `lbfgs`.
     """
 
     form: Literal["feedback", "distillation"] = "feedback"
     relation: str | None = None
+    _: KW_ONLY
     max_iter: int = option(default=100, least=0, tune=Range(10, 200, whole=True))
     tol: float = option(default=1e-5, above=0)
-    early_stopping: int | None = option(default=20, least=1)
 
     name: ClassVar[str] = "ccrf"
 
@@ -423,10 +415,8 @@ class CCRF(Algorithm):
         def fitted(vector: FloatArray) -> FittedCCRF:
             return FittedCCRF(np.exp(vector[:-1]), float(vector[-1]), self.form, relation)
 
-        run = task.start_run(self.max_iter, self.early_stopping, lambda vector: task.judged_scorer(fitted(vector)))
         with one_blas_thread():
             field = make_field(data, self.form, relation)
         start = np.append(np.full(data.n_features, -np.log(data.n_features)), 0.01 if feedback else 0.0)
         bounds = [(-20.0, 10.0)] * data.n_features + [(0.0 if feedback else -1e6, 1e6)]
-        search_by_scipy(run, field.value_and_grad, start, self.tol * 1e-2, bounds)
-        return Trained(fitted(run.result), None, run.history)
+        return _searched(self, task, fitted, field.value_and_grad, start, self.tol * 1e-2, bounds)

@@ -295,18 +295,3 @@ def scipy_minimum(function: Any, start: FloatArray, bounds: Any = None, callback
 
     with one_blas_thread():
         return minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback, options=options)
-
-
-def search_by_scipy(
-    run: TrainingRun, function: Any, start: FloatArray, ftol: float, bounds: list[tuple[float, float]] | None = None
-) -> None:
-    """L-BFGS-B of SciPy from the start; every iterate is a step of the run, and what the run keeps is the result."""
-
-    def after(intermediate_result: Any) -> None:
-        run.step(intermediate_result.x.copy(), float(intermediate_result.fun))
-        if run.exhausted:
-            raise StopIteration
-
-    run.resume(start)
-    found = scipy_minimum(function, start, bounds, after, maxiter=run.max_iter, ftol=ftol)
-    run.history.converged = bool(found.status == 0)

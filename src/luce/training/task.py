@@ -6,12 +6,11 @@ import hashlib
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.data.blocks import Blocks, cut_blocks
 from luce.data.comparisons import Comparisons
@@ -21,9 +20,9 @@ from luce.losses.base import Loss
 from luce.metrics.catalog import Metric, get
 from luce.metrics.evaluate import evaluate_rows
 from luce.registry import make, settings_of
-from luce.spec import Range, Spec
+from luce.spec import Range, Spec, option
 from luce.training.run import Checkpoints, History, TrainingRun, Validate
-from luce.types import FittedScorer, FloatArray, Progress
+from luce.types import Features, FittedScorer, FloatArray, Progress
 
 _ENDS = ("max_iter", "max_epochs", "tol", "early_stopping")
 """Settings that say when a training ends: it may be taken up again with others."""
@@ -136,6 +135,13 @@ class Trained(NamedTuple):
 
 L2 = Range(1e-5, 1e4)
 """What there is to tune of a penalty: losses differ that much in curvature."""
+_REFUSALS = {
+    "target": "learns from grades only; comparisons need a scorer that a loss trains, such as 'linear'.",
+    "base": "stands alone; a base needs a scorer that stands on it: trees, listwise or greedy.",
+    "checkpoint": "keeps no checkpoints: leave the folder out, its training is short.",
+    "warm_start": "cannot go on from an earlier fit; train it anew, without --update or warm_start.",
+}
+"""What is said of a part of a task that would not be used."""
 
 
 class Trainer(Spec, ABC):
@@ -146,13 +152,31 @@ class Trainer(Spec, ABC):
     """True for algorithms that bring their own scorer and criterion, so that neither scorer nor loss is chosen."""
     takes_missing: ClassVar[bool] = False
     """True for an algorithm that takes NaN for what is missing; elsewhere the scorer says it."""
+    refuses: ClassVar[tuple[str, ...]] = ()
+    """Parts of a task that this trainer has no use for."""
+    exact: ClassVar[bool] = False
+    """True where a gradient that is drawn would lead astray."""
+    trains: ClassVar[tuple[str, ...]] = ()
+    """Names of the scorers that this trainer trains; none: whatever `check` lets pass."""
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer or loss that this trainer cannot train, before any data are read."""
+        if self.trains and scorer.name not in self.trains:
+            known = ", ".join(map(repr, self.trains))
+            raise SettingError(f"The trainer {self.name!r} trains the scorer {known}, not {scorer.name!r}.")
+        if self.exact and loss is not None and loss.stochastic:
+            raise SettingError(f"The gradient of {loss.name!r} is sampled, which {self.name!r} cannot use; take 'sgd'.")
 
     def judge(self, metric: Metric, stated: Comparisons) -> Metric:
         """What judges lists or preferences where this metric was chosen; it itself, but for who brings a loss."""
         return metric
+
+    def check_task(self, task: Task) -> None:
+        """Refuse what would not be used."""
+        for what in self.refuses:
+            if getattr(task, what) is not None:
+                name = self.name if task.scorer is None else task.scorer.name
+                raise SettingError(f"{name!r} {_REFUSALS[what]}")
 
     @abstractmethod
     def train(self, task: Task) -> Trained:
@@ -181,8 +205,7 @@ class Algorithm(Trainer):
     """A trainer with a scorer and a criterion of its own, which learns from grades alone unless it says more."""
 
     own_criterion: ClassVar[bool] = True
-    keeps_checkpoints: ClassVar[bool] = False
-    """True for an algorithm that goes on from where an earlier training was ended."""
+    refuses: ClassVar[tuple[str, ...]] = ("target", "base", "checkpoint", "warm_start")
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer and a loss: neither would be used."""
@@ -193,20 +216,36 @@ class Algorithm(Trainer):
                     f"{getattr(given, 'name', given)!r} would not be used; leave it out."
                 )
 
-    def check_task(self, task: Task) -> None:
-        """Refuse what only training on a loss can do."""
-        if task.target is not None:
-            raise SettingError(f"{self.name!r} learns from grades only; comparisons need a scorer that a loss trains.")
-        if task.base is not None:
-            raise SettingError(
-                f"A base needs a scorer that stands on it: trees, listwise or greedy; {self.name!r} stands alone."
-            )
-        if task.checkpoint is not None and not self.keeps_checkpoints:
-            raise SettingError(f"{self.name!r} keeps no checkpoints: leave the folder out, its training is short.")
-        if task.warm_start is not None:
-            raise SettingError(
-                f"{self.name!r} cannot go on from an earlier fit; train it anew, without --update or warm_start."
-            )
+
+class Rounds(Algorithm):
+    """An algorithm that goes round after round.
+
+    Parameters
+    ----------
+    max_iter, early_stopping
+        Rounds at most, and rounds without a better validation metric that end it (None: never).
+    """
+
+    _: KW_ONLY
+    max_iter: int = option(default=100, least=0)
+    early_stopping: int | None = option(default=20, least=1)
+
+
+class Minimised(Spec):
+    """What ends with the minimum of an objective, by L-BFGS.
+
+    Parameters
+    ----------
+    l2
+        Strength of the penalty.
+    max_iter, tol
+        When the search ends, as for the trainer `lbfgs`.
+    """
+
+    _: KW_ONLY
+    l2: float = option(default=0.01, least=0, tune=L2)
+    max_iter: int = option(default=100, least=0)
+    tol: float = option(default=1e-5, above=0)
 
 
 class OwnTrainer(Trainer):
@@ -258,7 +297,7 @@ def data_digest(data: Groups | Blocks) -> str:
     return digest.hexdigest()
 
 
-def _checksum(X: NDArray[np.float32], y: FloatArray) -> int:
+def _checksum(X: Features, y: FloatArray) -> int:
     return zlib.crc32(np.ascontiguousarray(X).data)
 
 

@@ -26,7 +26,7 @@ from luce.scorers.linear import FittedLinear, Standardisation, reciprocal, stand
 from luce.scorers.list_functions import GradientTrees, SingleFeature
 from luce.scorers.stumps import FittedStumps
 from luce.scorers.trees import FittedTrees, TreesScorer
-from luce.types import FittedScorer, FloatArray
+from luce.types import Features, FittedScorer, FloatArray
 
 MISSING = 255
 """The bin of NaN."""
@@ -76,7 +76,7 @@ class FeatureSum:
         self._chosen = int(np.argmax(margins))
         return self.values(self.X) if margins[self._chosen] > 0 else None
 
-    def values(self, X: NDArray[np.float32]) -> FloatArray:
+    def values(self, X: Features) -> FloatArray:
         """The chosen column."""
         k = self._chosen
         if k == X.shape[1]:
@@ -121,7 +121,7 @@ class Bins(NamedTuple):
     above: NDArray[np.uint8]
 
 
-def cut(X: NDArray[np.float32], limit: int) -> Bins:
+def cut(X: Features, limit: int) -> Bins:
     """Cut every feature between its values: between all of them, or at about `limit` quantiles where there are more.
 
     >>> bins = cut(np.array([[1], [3], [3], [9]], dtype=np.float32), 254)
@@ -151,8 +151,7 @@ def _thresholds(values: FloatArray, limit: int) -> FloatArray:
         return middles
     below = np.cumsum(counts)[:-1] / len(values)
     wanted = np.arange(1, limit + 1) / (limit + 1)
-    result: FloatArray = middles[np.unique(np.minimum(np.searchsorted(below, wanted), len(middles) - 1))]
-    return result
+    return np.asarray(middles[np.unique(np.minimum(np.searchsorted(below, wanted), len(middles) - 1))])
 
 
 class Stump(NamedTuple):
@@ -203,7 +202,7 @@ class StumpSum:
         above = self.bins.above[k]
         return np.where(above == MISSING, missing, (above > place).astype(np.float64))
 
-    def values(self, X: NDArray[np.float32]) -> FloatArray:
+    def values(self, X: Features) -> FloatArray:
         """1 above the threshold, 0 below."""
         k, threshold, missing = self._chosen
         column = X[:, k]
@@ -288,7 +287,7 @@ class GradientTreeSum(TreeSum):
         values = self._chosen.score(self.X)
         return values if len(self._chosen.feature) else None
 
-    def values(self, X: NDArray[np.float32]) -> FloatArray:
+    def values(self, X: Features) -> FloatArray:
         """Leaves of these rows."""
         return self._chosen.score(X)
 
@@ -297,7 +296,7 @@ class GradientTreeSum(TreeSum):
         self.trees.append(replace(self._chosen, value=alpha * self._chosen.value))
 
 
-def leave_out(scorer: TreesScorer, rng: np.random.Generator, *of_rows: NDArray[np.float32]) -> None:
+def leave_out(scorer: TreesScorer, rng: np.random.Generator, *of_rows: Features) -> None:
     """Put to 0 what belongs to the documents that a tree is not to see."""
     if scorer.bagging_fraction < 1:
         out = rng.random(len(of_rows[0])) >= scorer.bagging_fraction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -29,27 +29,6 @@ class Terms(NamedTuple):
     by_parameter: FloatArray | None = None
 
 
-class EdgeFunction(Protocol):
-    """A cdf of two arguments: between 0 and 1, and non-decreasing in both."""
-
-    @property
-    def width(self) -> float | None:
-        """Width over which log phi is resolved by 32 Chebyshev nodes; None where every pair is taken by itself."""
-        ...
-
-    def terms(self, a: FloatArray, b: FloatArray) -> Terms:
-        """The logarithm of phi and its derivatives; the same shapes as a and b."""
-        ...
-
-    def alone(self, a: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Logarithm of phi(a, infinity), the marginal of one argument, and its derivative."""
-        ...
-
-    def bend(self, slope: FloatArray) -> FloatArray:
-        """Second derivatives, in the argument with these slopes, of a convex majoriser of -log phi."""
-        ...
-
-
 @dataclass(frozen=True)
 class Sigmoid:
     """The bivariate sigmoid, [StructRank] (9); `luce.losses.cdn.sigmoids` sums it over very many pairs.
@@ -57,7 +36,7 @@ class Sigmoid:
     The Hessian of a log-sum-exp lies below the diagonal matrix of its softmax weights, which are the slopes.
     """
 
-    width = None
+    width: ClassVar[float | None] = None
 
     def terms(self, a: FloatArray, b: FloatArray) -> Terms:
         """The softmax of (0, -a, -b)."""
@@ -157,6 +136,15 @@ class OwnFunction:
         return np.full_like(slope, float(bound))
 
 
+EdgeFunction = Sigmoid | Gaussian | OwnFunction
+"""A cdf of two arguments, between 0 and 1 and non-decreasing in both.
+
+`terms` has its logarithm with the derivatives, `alone` the marginal of one argument, phi(a, infinity), and its slope,
+and `bend` second derivatives, in the argument with these slopes, of a convex majoriser of -log phi. `width` is that
+over which 32 Chebyshev nodes resolve log phi; None where every pair is taken by itself.
+"""
+
+
 def family_of(family: Any, rho: float | None) -> EdgeFunction:
     """The function of what a user gives: a name, or a function of two arrays."""
     if rho is not None and not isinstance(rho, int | float | np.number):
@@ -176,29 +164,32 @@ def family_of(family: Any, rho: float | None) -> EdgeFunction:
 
 
 class Felt(NamedTuple):
-    """Value of every query, derivatives in (w1, w2) of each function and in rho; of every edge minus the derivative,
-    and, unless there is no room, the second derivative of a convex majoriser."""
+    """A row a query: its value, the derivatives in (w1, w2) of each function, that in rho; of every edge minus the
+    derivative, and, unless there is no room, the second derivative of a convex majoriser."""
 
-    values: FloatArray
-    d_weights: FloatArray
-    d_rho: FloatArray
+    by_query: FloatArray
     slope: FloatArray
     bend: FloatArray
 
     @classmethod
     def nothing(cls, queries: int, functions: int, edges: int, curved: bool) -> Felt:
         """Nothing felt yet."""
-        by_query = np.zeros(queries), np.zeros((queries, functions, 2)), np.zeros(queries)
-        return cls(*by_query, np.zeros(edges), np.zeros(edges if curved else 0))
+        return cls(np.zeros((queries, 2 + 2 * functions)), np.zeros(edges), np.zeros(edges if curved else 0))
 
-    def add(self, query: int, edges: IntArray, other: Felt) -> None:
-        """Add what some edges of one query come to."""
-        self.values[query] += other.values[0]
-        self.d_weights[query] += other.d_weights[0]
-        self.d_rho[query] += other.d_rho[0]
-        self.slope[edges] += other.slope
-        if len(self.bend):
-            self.bend[edges] += other.bend
+    @property
+    def values(self) -> FloatArray:
+        """Of every query."""
+        return self.by_query[:, 0]
+
+    @property
+    def d_weights(self) -> FloatArray:
+        """(queries, functions, 2)."""
+        return self.by_query[:, 1:-1].reshape(len(self.by_query), -1, 2)
+
+    @property
+    def d_rho(self) -> FloatArray:
+        """Of every query."""
+        return self.by_query[:, -1]
 
 
 def all_pairs(function: EdgeFunction, weights: FloatArray, r: FloatArray, m: FloatArray, curved: bool) -> Felt:

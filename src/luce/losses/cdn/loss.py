@@ -11,19 +11,9 @@ from numpy.typing import ArrayLike
 
 from luce.data.comparisons import Comparisons
 from luce.data.statements import Statements
-from luce.errors import DataError, LuceWarning, SettingError
-from luce.losses.base import Loss, Outputs, Target, as_labels
-from luce.losses.cdn.functions import (
-    INFINITE,
-    EdgeFunction,
-    Felt,
-    Gaussian,
-    Sigmoid,
-    all_pairs,
-    each_alone,
-    family_of,
-    listed_pairs,
-)
+from luce.errors import LuceWarning, SettingError
+from luce.losses.base import Loss, Outputs, Target, statements
+from luce.losses.cdn.functions import INFINITE, Felt, Gaussian, Sigmoid, all_pairs, each_alone, family_of, listed_pairs
 from luce.losses.cdn.order_graph import (
     Edges,
     Hubs,
@@ -36,17 +26,11 @@ from luce.losses.cdn.order_graph import (
     line,
     order_graphs,
 )
-from luce.losses.cdn.sigmoids import AUTO, meet_in_groups, tables_for, tiered
+from luce.losses.cdn.sigmoids import meet_in_groups, tables_for, tiered
 from luce.losses.chances import PairProbabilities, exact_pairs
 from luce.losses.pairwise import RankNet
 from luce.numerics.chebyshev import grow_tree
-from luce.numerics.differences import (
-    gather_differences,
-    moments_to_nodes,
-    node_positions,
-    potentials_of_nodes,
-    spread_differences,
-)
+from luce.numerics.differences import gather_differences, moments_to_nodes, node_positions, spread_differences
 from luce.numerics.segments import Chunk, check_offsets, chunk_queries, log_sums, query_index
 from luce.spec import option
 from luce.types import FloatArray, IntArray
@@ -153,7 +137,7 @@ class CDN(Loss):
             if given is not None and np.size(given) != self.functions and np.ndim(given):
                 raise SettingError(f"{name} is {given!r}; it must be a number, or one for each of {self.functions}.")
             self._weights[:, side] = start if given is None else given
-        self._family: EdgeFunction = family_of(self.family, self.rho)
+        self._family = family_of(self.family, self.rho)
         vars(self)["rho"] = getattr(self._family, "rho", None)
         self.permutation_invariant = self.topology not in ("random", "line")
         if self.topology == "list" and not isinstance(self._family, Sigmoid):
@@ -226,16 +210,9 @@ class CDN(Loss):
 
     def prepare(self, target: Target, offsets: IntArray) -> Network:
         """Order graphs, and the edges that functions connect."""
-        try:
-            said = (
-                order_graphs(target, offsets, closure=self.closure, acyclic=self.acyclic)
-                if isinstance(target, Comparisons)
-                else Statements.of_grades(as_labels(self, target, offsets), offsets)
-            )
-        except (TypeError, ValueError) as error:
-            if isinstance(error, DataError | SettingError):
-                raise
-            raise DataError("Labels that are no numbers cannot be compared; give grades, higher is better.") from error
+        said = statements(self, target, offsets).closed()
+        if isinstance(target, Comparisons):
+            said = order_graphs(said, closure=self.closure, acyclic=self.acyclic)
         n_edges = _by_query(said, edge_counts(said) * said.times)
         if not n_edges.any() and np.diff(offsets).max(initial=0) > 1:
             what = "The target has no preference (all its pairs are tied): 'cdn' has nothing to learn from."
@@ -250,7 +227,7 @@ class CDN(Loss):
         """The edges that the topology couples, listed where it cannot do without."""
         said = found.said
         if self.topology == "disconnected" and isinstance(self._family, Sigmoid):
-            return found._replace(pairwise=self._ranknet().prepared(said))
+            return found._replace(pairwise=RankNet(exact=self.exact).prepared(said))
         if self.topology == "random":
             edges, pairs = draw(said, self.pairs, self.networks, self.seed)
             return found._replace(edges=edges, pairs=pairs)
@@ -268,9 +245,6 @@ class CDN(Loss):
             parts = (edges.better[by_better], edges.worse[by_better], edges.weight[by_better])
             return found._replace(edges=Edges(*parts, edges.graphs))
         return found._replace(edges=edges)
-
-    def _ranknet(self) -> RankNet:
-        return RankNet(exact=self.exact)
 
     def fill(self, prepared: Network, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian of a convex majoriser."""
@@ -307,22 +281,21 @@ class CDN(Loss):
         else:
             for a, b in chunk_queries(network.edges.graphs[first : last + 1], _EDGES_AT_ONCE):
                 found = self._on_edges(network, network.edges, scores, (first + a, first + b), out)
-                felt.values[a:b], felt.d_weights[a:b], felt.d_rho[a:b] = found.values, found.d_weights, found.d_rho
+                felt.by_query[a:b] = found.by_query
         owner, count = query_index(graphs - first), network.said.made[first:last]
         total = Felt.nothing(len(out.values), self.functions, 0, False)
-        total.values[:] = np.bincount(owner, count * felt.values, len(out.values))
-        total.d_rho[:] = np.bincount(owner, count * felt.d_rho, len(out.values))
-        np.add.at(total.d_weights, owner, count[:, None, None] * felt.d_weights)
+        np.add.at(total.by_query, owner, count[:, None] * felt.by_query)
         return total
 
     def _disconnected(self, network: Network, scores: FloatArray, out: Outputs) -> Felt:
         """Each edge by itself: the pairwise loss at w f, which for w = 1 is the same call."""
-        rows, firsts, _ = out.spans(network.said.offsets)
+        own = network.said.offsets[out.chunk[0] : out.chunk[1] + 1]
+        rows, firsts = slice(own[0], own[-1]), own[:-1] - own[0]
         felt = Felt.nothing(len(out.values), self.functions, 0, False)
         grad, curvature, scaled = np.empty_like(out.grad), np.empty_like(out.curvature), np.zeros_like(scores)
         for k, w in enumerate(self._weights[:, 0]):
             scaled[rows] = w * scores[rows]  # other rows may not be scored yet
-            felt.values[:] += self._ranknet().evaluate(network.pairwise, scaled, out.chunk, grad, curvature)
+            felt.values[:] += RankNet(exact=self.exact).evaluate(network.pairwise, scaled, out.chunk, grad, curvature)
             out.grad[rows] += w * grad[rows]
             if len(curvature):
                 out.curvature[rows] += w * w * curvature[rows]
@@ -371,12 +344,14 @@ class CDN(Loss):
                 found = all_pairs(self._family, self._weights, r[here], m[here], len(felt.bend) > 0)
                 found.slope[:] *= m[here]
                 found.bend[:] *= m[here[: len(found.bend)]]
-                felt.add(int(graph[hub]), here, found)
+                felt.by_query[graph[hub]] += found.by_query[0]
+                felt.slope[here] += found.slope
+                felt.bend[here[: len(felt.bend)]] += found.bend
             return
         n, weight = len(starts) - 1, m[members]
         values, d_weights, slope, bend = np.empty(n), np.zeros((n, self.functions, 2)), *np.empty((2, len(members)))
         tables = tables_for(4.0 * float(np.abs(r).max(initial=0.0)) * float(self._weights.max()) + 2.0)
-        law = self._weights, tables, moments_to_nodes(), AUTO
+        law = self._weights, tables, moments_to_nodes()
         meet_in_groups(r[members], weight, starts, law, values, (slope, bend), d_weights)
         felt.values[:] += np.bincount(graph, values, len(felt.values))
         np.add.at(felt.d_weights, graph, d_weights)
@@ -394,20 +369,17 @@ class CDN(Loss):
         grad, curvature = np.zeros(len(rows)), np.zeros(len(rows) if len(out.curvature) else 0)
         if isinstance(self._family, Sigmoid) and not self.exact:
             reach = 2.0 * float(np.ptp(f)) * float(self._weights.max()) + 1.0 if len(f) else 1.0
-            law = self._weights, tables_for(2.0 * reach), moments_to_nodes(), AUTO
+            law = self._weights, tables_for(2.0 * reach), moments_to_nodes()
             tiered(f, (starts, chains), law, felt.values, grad, curvature, felt.d_weights)
         else:
             for chain in np.flatnonzero(np.diff(chains) > 1).tolist():
                 cuts = starts[chains[chain] : chains[chain + 1] + 1]
                 here = slice(cuts[0], cuts[-1])
                 found = self._one_chain(f[here], cuts - cuts[0], grad[here], curvature[here])
-                felt.values[chain], felt.d_weights[chain] = found.values[0], found.d_weights[0]
-                felt.d_rho[chain] = found.d_rho[0]
+                felt.by_query[chain] = found.by_query[0]
         # Every edge weighs as much as its chain, so that a pair of them weighs the square.
         square = said.weight[graphs[0] : graphs[1]] ** 2
-        felt.values[:] *= square
-        felt.d_weights[:] *= square[:, None, None]
-        felt.d_rho[:] *= square
+        felt.by_query[:] *= square[:, None]
         times = np.repeat(square * said.made[graphs[0] : graphs[1]], np.diff(starts[chains]))
         own = slice(*said.offsets[list(out.chunk)])
         for by_row, result in ((grad, out.grad), (curvature, out.curvature)):
@@ -448,8 +420,7 @@ class CDN(Loss):
             if len(result):
                 at_nodes, felt_by = np.zeros(at.size), np.zeros(len(f))
                 at_nodes[kept] = values
-                potentials = potentials_of_nodes(at_nodes.reshape(at.shape), used, matrix)
-                gather_differences(tree, cuts, potentials, *sides, felt_by)
+                gather_differences(tree, cuts, at_nodes.reshape(at.shape), used, matrix, *sides, felt_by)
                 result += felt_by
         return felt
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
 
 from luce.checks import generator, whole
 from luce.errors import SettingError
@@ -22,7 +23,6 @@ from luce.types import FloatArray
 
 MOST_EDGES = 10
 """Edges of a graph: 1,024 messages, and all preferences of five documents."""
-_HALVINGS = 60
 
 
 def order_density(loss: CDN, edges: Sequence[tuple[int, int]], z: ArrayLike) -> float:
@@ -50,20 +50,17 @@ def sample_preferences(
         for e in range(len(edges)):
             # The cdf of this edge given the earlier ones, the later ones summed out, rises from 0 to `total`.
             wanted = rng.random() * _derivative(functions, z, e)
+
+            def excess(x: float, z: FloatArray = z, e: int = e, wanted: float = wanted) -> float:
+                z[e] = x
+                return _derivative(functions, z, e) - wanted
+
             low, high = -1.0, 1.0
-            for _ in range(_HALVINGS):  # until the bracket holds it
-                z[e] = low
-                if _derivative(functions, z, e) <= wanted:
-                    break
+            while excess(low) > 0.0:
                 low *= 2.0
-            for _ in range(_HALVINGS):
-                z[e] = high
-                if _derivative(functions, z, e) >= wanted:
-                    break
+            while excess(high) < 0.0:
                 high *= 2.0
-            for _ in range(_HALVINGS):
-                z[e] = 0.5 * (low + high)
-                low, high = (z[e], high) if _derivative(functions, z, e) < wanted else (low, z[e])
+            z[e] = brentq(excess, low, high)
         row[:] = z
     return found
 
@@ -75,9 +72,7 @@ Function = tuple[int, int, float, float]
 def _functions(loss: CDN, edges: Sequence[tuple[int, int]]) -> list[Function]:
     network = _network(loss)
     if network.topology == "list" or not isinstance(network._family, Sigmoid):
-        raise SettingError(
-            "Only networks of bivariate sigmoids have densities here; leave family out, and topology 'list'."
-        )
+        raise SettingError("Only networks of bivariate sigmoids have densities; leave family out, and topology 'list'.")
     if not 1 <= len(edges) <= MOST_EDGES or len(set(edges)) != len(edges):
         raise SettingError(f"{len(edges)} edges were given; 1 to {MOST_EDGES} different ones are needed.")
     if network.topology == "disconnected":

@@ -109,9 +109,7 @@ def _checked(scores: FloatArray, items: Any) -> IntArray:
     if len(set(chosen.tolist())) != len(chosen) or np.any((chosen < 0) | (chosen >= len(scores))):
         raise SettingError(f"The items must be different places from 0 to {len(scores) - 1}; got {chosen.tolist()}.")
     if not 2 <= len(chosen) <= MOST_ITEMS:
-        raise SettingError(
-            f"All orderings of {len(chosen)} items were asked for; name 2 to {MOST_ITEMS} of them, as `items`."
-        )
+        raise SettingError(f"All orderings of {len(chosen)} items were asked for; name 2 to {MOST_ITEMS} as `items`.")
     return chosen
 
 
@@ -162,5 +160,4 @@ def _pairs(topology: str, edges: list[tuple[int, int]]) -> tuple[IntArray, IntAr
 
 def _normalised(log_weight: FloatArray) -> FloatArray:
     shifted = np.exp(log_weight - log_weight.max())
-    result: FloatArray = shifted / shifted.sum()
-    return result
+    return np.asarray(shifted / shifted.sum())

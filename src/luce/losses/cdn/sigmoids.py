@@ -17,17 +17,10 @@ import numpy as np
 
 from luce.numerics.chebyshev import NODES, grow_tree, meetings, n_levels, weighted_cross_sum
 from luce.numerics.compiled import kernel, part
-from luce.numerics.differences import (
-    gather_differences,
-    node_positions,
-    potentials_of_nodes,
-    spread_differences,
-)
+from luce.numerics.differences import gather_differences, node_positions, spread_differences
 from luce.numerics.fast_exp import sigmoid, softplus
 from luce.types import FloatArray
 
-AUTO, DIRECT, TREE, NODES_ONLY = range(4)
-"""How points meet: whichever costs less; one by one; by panels; or, of the edges of grades, always on nodes."""
 WIDTH = 6.0
 PANEL = 6.0
 """Width of a panel of scores, times the greatest weight: 32 nodes then give eleven digits."""
@@ -58,7 +51,7 @@ def _tables(levels: int) -> Tables:
 
 
 @part
-def meet(r, m, w, tables, how, first, second):  # type: ignore[no-untyped-def]
+def meet(r, m, w, tables, first, second):  # type: ignore[no-untyped-def]
     """The sum [StructRank] (8) over ordered pairs; fills what each point feels in the first and the second argument.
 
     `first[i]` is the sum over j of m_j p1(r_i, r_j) and `second[j]` that over i of m_i p2(r_i, r_j), with p1 and p2 the
@@ -67,7 +60,7 @@ def meet(r, m, w, tables, how, first, second):  # type: ignore[no-untyped-def]
     n, reach, (w1, w2) = len(r), 0.0, w
     for i in range(n):
         reach = max(reach, max(w1, w2) * abs(r[i]))
-    if reach <= _FAST_RANGE and (how == DIRECT or (how == AUTO and _PAIR * n * n < _POINT * n + _TREE)):
+    if reach <= _FAST_RANGE and _PAIR * n * n < _POINT * n + _TREE:
         return _meet_one_by_one(r, m, w1, w2, first, second)
     return _meet_by_panels(r, m, w1, w2, tables, first, second)
 
@@ -121,14 +114,14 @@ def meet_all(r, m, law, slope, bend, d_weights):  # type: ignore[no-untyped-def]
     `slope` is minus the derivative in r, per unit of m; `bend` the second derivative of a convex majoriser, since the
     Hessian of a log-sum-exp lies below the diagonal matrix of its softmax weights.
     """
-    n, (weights, tables, _, how) = len(r), law
+    n, (weights, tables, _) = len(r), law
     first, second = np.empty(n), np.empty(n)
     value = 0.0
     for i in range(n):
         slope[i], bend[i] = 0.0, 0.0
     for k in range(len(weights)):
         w1, w2 = weights[k, 0], weights[k, 1]
-        value += meet(r, m, (w1, w2), tables, how, first, second)
+        value += meet(r, m, (w1, w2), tables, first, second)
         for i in range(n):
             slope[i] += w1 * first[i] + w2 * second[i]
             bend[i] += w1 * w1 * first[i] + w2 * w2 * second[i]
@@ -150,10 +143,8 @@ def _edges_of_tiers(starts, n_edges):  # type: ignore[no-untyped-def]
 
 
 @part
-def _by_nodes_costs_less(how, n_edges, n_tiers, panels, span, functions):  # type: ignore[no-untyped-def]
-    if how == NODES_ONLY:
-        return True
-    if how != AUTO or span > _MOST_PANELS:
+def _by_nodes_costs_less(n_edges, n_tiers, panels, span, functions):  # type: ignore[no-untyped-def]
+    if span > _MOST_PANELS:
         return False
     listed = functions * min(_PAIR * n_edges, _EDGE) * n_edges
     points = (2.0 * span + 2.0) * NODES
@@ -165,14 +156,14 @@ def _by_nodes_costs_less(how, n_edges, n_tiers, panels, span, functions):  # typ
 @part
 def _one_graded(f, starts, law, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
     """One query, its documents in tiers, best first; adds to `grad` and, unless it is empty, to `curvature`."""
-    n, (weights, tables, matrix, how) = len(f), law
+    n, weights = len(f), law[0]
     n_edges = n * (n - 1) // 2
     for tier in range(len(starts) - 1):
         size = starts[tier + 1] - starts[tier]
         n_edges -= size * (size - 1) // 2
     if n_edges == 0:
         return 0.0
-    if how == NODES_ONLY or _PAIR * n_edges * n_edges >= _MATRIX:
+    if _PAIR * n_edges * n_edges >= _MATRIX:
         low, high, steepest = f[0], f[0], 0.0
         for score in f:
             low, high = min(low, score), max(high, score)
@@ -183,25 +174,23 @@ def _one_graded(f, starts, law, grad, curvature, d_weights):  # type: ignore[no-
         if reach / width < 1e9:
             tree = grow_tree(f, width)
             panels = tree.starts[1]
-            if _by_nodes_costs_less(how, n_edges, len(starts) - 1, panels, tree.ids[panels - 1], len(weights)):
+            if _by_nodes_costs_less(n_edges, len(starts) - 1, panels, tree.ids[panels - 1], len(weights)):
                 return _on_nodes(tree, starts, width, law, grad, curvature, d_weights)
-    listed = weights, tables, matrix, AUTO if how == NODES_ONLY else how
-    return _on_edges(f, starts, n_edges, listed, grad, curvature, d_weights)
+    return _on_edges(f, starts, n_edges, law, grad, curvature, d_weights)
 
 
 @part
 def _on_nodes(tree, starts, width, law, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
-    weights, tables, matrix, _ = law
+    matrix = law[2]
     node_weights, used = spread_differences(tree, starts, matrix)
     at = node_positions(tree.ids[tree.starts[1] - 1], width)
     slope, bend = np.zeros(at.shape), np.zeros(at.shape)
     flat = at.size
     points, slopes, bends = at.reshape(flat), slope.reshape(flat), bend.reshape(flat)
-    auto = weights, tables, matrix, AUTO
-    value = meet_all(points, node_weights.reshape(flat), auto, slopes, bends, d_weights)
-    gather_differences(tree, starts, potentials_of_nodes(slope, used, matrix), -1.0, 1.0, grad)
+    value = meet_all(points, node_weights.reshape(flat), law, slopes, bends, d_weights)
+    gather_differences(tree, starts, slope, used, matrix, -1.0, 1.0, grad)
     if len(curvature):
-        gather_differences(tree, starts, potentials_of_nodes(bend, used, matrix), 1.0, 1.0, curvature)
+        gather_differences(tree, starts, bend, used, matrix, 1.0, 1.0, curvature)
     return value
 
 
@@ -226,8 +215,8 @@ def _on_edges(f, starts, n_edges, law, grad, curvature, d_weights):  # type: ign
 def tiered(f, tiers, law, values, grad, curvature, d_weights):  # type: ignore[no-untyped-def]
     """Chains of tiers, each fully connected; adds to `grad` and `curvature`; `d_weights` is (chain, function, 2).
 
-    `tiers` says where tiers and chains start; `law` are the weights of the functions, `Tables`, the matrix of
-    `moments_to_nodes`, and how points meet.
+    `tiers` says where tiers and chains start; `law` are the weights of the functions, `Tables` and the matrix
+    of `moments_to_nodes`.
     """
     starts, chains = tiers
     for c in range(len(values)):
