@@ -12,14 +12,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from luce.errors import MissingExtraError, SettingError
+from luce.errors import MissingExtraError
+from luce.result import check_ending
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from luce.types import Progress
 
-_FORMATS = ("png", "svg", "pdf")
+PICTURES = (".png", ".svg", ".pdf")
 _SECONDS = 0.2
 """Least time between two views of a bar in a notebook."""
 
@@ -53,15 +54,9 @@ def new_figure(width: float, height: float) -> Figure:
 
 def check_picture(path: str | Path | None) -> None:
     """Refuse a path that no picture can be written to, before anything is drawn."""
-    if path is None:
-        return
-    from luce.storage import check_output
-
-    out = Path(path)
-    if out.suffix.lower().lstrip(".") not in _FORMATS:
-        raise SettingError(f"A picture is written as {', '.join(_FORMATS)}; the path given is {out.name!r}.")
-    check_output(out)
-    _picture()  # what draws it may be missing, too
+    check_ending(path, PICTURES)
+    if path is not None:
+        _picture()  # what draws it may be missing, too
 
 
 def finished(figure: Figure, path: str | Path | None) -> Figure:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from luce.errors import SettingError
-from luce.storage import atomic_write, check_output
 
 ENDINGS = (".csv", ".json", ".parquet", ".md", ".tex", ".html")
 """What `Result.write` can write, by the ending of the file's name."""
@@ -98,9 +97,11 @@ class Result:
 
     def write(self, path: str | Path, *, safe: bool = False) -> None:
         """Write the result: .csv or .parquet (the main table), .json (everything), .md, .tex or .html."""
-        out = check_ending(path, ENDINGS)
-        kind = out.suffix.lower()
-        with atomic_write(out) as stream:
+        from luce.storage import atomic_write
+
+        check_ending(path, ENDINGS)
+        kind = Path(path).suffix.lower()
+        with atomic_write(path) as stream:
             if kind == ".parquet":
                 import pyarrow.parquet as pq
 
@@ -159,13 +160,15 @@ def csv_text(rows: Sequence[Sequence[Any]], *, safe: bool = False) -> str:
     return text.getvalue()
 
 
-def check_ending(path: str | Path, kinds: Sequence[str]) -> Path:
-    """A path whose ending says one of the formats and that can be written; before the work that fills it."""
-    out = Path(path)
-    if out.suffix.lower() not in kinds:
-        raise SettingError(f"Cannot write {out}: its ending must be one of {', '.join(kinds)}.")
-    check_output(out)
-    return out
+def check_ending(path: str | Path | None, kinds: Sequence[str]) -> None:
+    """Refuse, before the work that fills it, a path whose ending says no such format or that cannot be written."""
+    from luce.storage import check_output  # and NumPy
+
+    if path is None:
+        return
+    if Path(path).suffix.lower() not in kinds:
+        raise SettingError(f"Cannot write {path}: its ending must be one of {', '.join(kinds)}.")
+    check_output(path)
 
 
 def setting_text(settings: dict[str, Any]) -> str:

@@ -96,12 +96,8 @@ _PLAIN = Rule()
 
 def option(*, default: Any = MISSING, factory: Any = MISSING, **rule: Any) -> Any:
     """A field with a `Rule`; the keywords are the fields of the rule."""
-    metadata = {"rule": Rule(**rule)}
-    return (
-        field(default_factory=factory, metadata=metadata)
-        if factory is not MISSING
-        else field(default=default, metadata=metadata)
-    )
+    kept: Any = {"default": default, "default_factory": factory}  # MISSING is what dataclasses take for none
+    return field(**kept, metadata={"rule": Rule(**rule)})
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(option, field))

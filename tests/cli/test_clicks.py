@@ -189,7 +189,7 @@ BAD = {
         ["clicks", "{t}/mixed.csv", "--interleaved", "team_draft", "--data-doc", "sku"],
         "--data-doc says nothing beside --interleaved",
     ),
-    "no picture": (["clicks", "{t}/none.csv", "--plot", "{t}/p.txt"], "A picture is written as png"),
+    "no picture": (["clicks", "{t}/none.csv", "--plot", "{t}/p.txt"], "its ending must be one of .png"),
     "drawn twice": (["clicks", "{t}/drawn.csv", "--propensity", "p"], "'a' has two propensities at position 1"),
     "simulated without ids": (["simulate", "clicks", "{t}/table.csv", "--out", "{t}/s.csv"], "(--doc"),
     "propensity": (["clicks", "{t}/log.csv", "--examination", "{t}/bad.csv"], "above 0 and at most 1"),

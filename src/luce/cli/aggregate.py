@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import PICTURES, Report, SeedOption, TableReport, check_ending, check_outputs, check_unused, table
+from luce.cli.common import Report, SeedOption, TableReport, check_outputs, check_unused
 from luce.cli.options import flag
 from luce.cli.publishing import Publishing
+from luce.display import check_picture
 from luce.errors import SettingError
+from luce.result import check_ending, json_text, sheet_of
 
 if TYPE_CHECKING:
     from luce.aggregate.ballots import Ballots
@@ -32,7 +34,7 @@ class _Rules:
     """Rules and their options."""
 
     rule: list[str] | None = flag(
-        None, "A rule (repeat for several): kemeny, borda, schulze, ..., or a formula like 1/i.", "--rule"
+        None, "A rule (repeat for several): kemeny, borda, schulze, ..., or a formula like 1/i."
     )
     time_limit: float = flag(60.0, "Seconds for an exact Kemeny ranking.")
     seats: int | None = flag(None, "Seats for stv (1).", show_default=False)
@@ -61,7 +63,7 @@ def aggregate(
 ) -> None:
     """Join rankings into one, with ties shown as ties, and a proof or a bound where the rule minimises a distance."""
     named, unranked, format = rules.rule or ["kemeny"], reading.unranked, reading.format
-    check_ending(plot, PICTURES)
+    check_picture(plot)
     check_outputs(out)
     publishing.check()
     for name, takers in _TAKE.items():
@@ -113,7 +115,7 @@ def _human(answers: list[Consensus]) -> Any:
     if len(answers) == 1:
         return answers[0].sheets()
     rows = [[name, *[answer.ranks[name] for answer in answers]] for name in answers[0].order]
-    return table("rank by rule (equal numbers are ties)", ["item", *[answer.rule for answer in answers]], rows)
+    return sheet_of("rank by rule (equal numbers are ties)", ["item", *[answer.rule for answer in answers]], rows)
 
 
 def _write(out: Path, answers: list[Consensus], machine: dict[str, Any]) -> None:
@@ -127,7 +129,6 @@ def _write(out: Path, answers: list[Consensus], machine: dict[str, Any]) -> None
 
 
 def _write_json(out: Path, machine: dict[str, Any]) -> None:
-    from luce.result import json_text
     from luce.storage import atomic_write
 
     with atomic_write(out, "w") as stream:
@@ -210,7 +211,7 @@ def axioms(
     borda` checks one profile and gives a witness for every axiom broken.
     """
     n, k, out, plot = margins.n, margins.k, trying.out, trying.plot
-    check_ending(plot, PICTURES)
+    check_picture(plot)
     check_ending(out, (".json",))
     if ballots is None:
         if n is None:
@@ -248,7 +249,7 @@ def _margins(rules: list[str], n: int, k: int | None) -> tuple[Any, dict[str, An
     title = f"n = {n}: least eps for which the relaxed axiom (strong: every pair; winner: of all pairs) holds "
     title += "beyond a share of 1/2 + eps"
     machine = [{k: _finite(v) for k, v in asdict(m).items()} for m in found]
-    return table(title, header, rows), {"n": n, "rules": machine}
+    return sheet_of(title, header, rows), {"n": n, "rules": machine}
 
 
 def _number(value: float | None) -> str:

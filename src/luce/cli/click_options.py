@@ -30,9 +30,7 @@ _TREES = 50
 class ClickOptions:
     """Learning from clicks."""
 
-    ignore_grades: bool = flag(
-        False, "With --clicks, --comparisons or --orders: learn from these alone.", "--ignore-grades"
-    )
+    ignore_grades: bool = flag(False, "With --clicks, --comparisons or --orders: learn from these alone.")
     clicks_weight: float = flag(1.0, "Weight of the clicks beside the grades.")
     clicks_users: str = flag(
         "position", "What attention depends on: position, last_click (users who stop) or trust (in what stands high)."
@@ -42,9 +40,7 @@ class ClickOptions:
     clicks_examination: Path | None = flag(
         None, "Examination of the click log that is known: a table with position, propensity."
     )
-    guard: bool = flag(
-        False, "Let held-out queries of the log decide: this model, linear ones, or plain click rates.", "--guard"
-    )
+    guard: bool = flag(False, "Let held-out queries of the log decide: this model, linear ones, or plain click rates.")
 
     def check(self, stated: Stated) -> None:
         """These options go with a log; grades can be ignored for comparisons and lists as well."""

@@ -11,6 +11,7 @@ import typer
 from luce.cli.common import Report
 from luce.cli.options import Shown, flag
 from luce.clicks.log import LogOptions
+from luce.display import check_picture
 from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -72,7 +73,6 @@ def clicks(
     from luce.clicks.counts import check_counts_output
     from luce.clicks.evaluation import LogSummary
     from luce.data.named_rows import NO_IDS
-    from luce.display import check_picture
 
     if out is not None:
         check_counts_output(out)
@@ -114,10 +114,10 @@ def clicks(
     facts = told.as_dict() | {"counts": None if out is None else str(out), "not_identified": reason}
     if out is not None:
         counts.save(out)
-        report.say(f"Wrote {out}.")
+        report.wrote(out)
     if found is not None and plot is not None:
         found.plot(plot)
-        report.say(f"Wrote {plot}.")
+        report.wrote(plot)
     why = [] if reason is None else [f"Examination cannot be told: {reason}"]
     report.result([*told.sheets(), *why], facts)
     for note in told.notes:

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.errors import SettingError
+from luce.result import Result, Sheet, for_terminal, json_text, latex_table, markdown_table, seen, seen_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from luce.result import Result, Sheet
     from luce.types import Progress
 
 
-PICTURES = (".png", ".svg", ".pdf")
 INTERRUPTED = 130
 """What a shell gives for a command that Ctrl-C ended."""
 
@@ -101,20 +100,21 @@ class Report:
     def say(self, text: str) -> None:
         """A remark for a person."""
         if not self.quiet:
-            from luce.result import seen_lines
-
             self.stderr.print(seen_lines(text), markup=False, soft_wrap=True)
+
+    def wrote(self, *paths: Path) -> None:
+        """Say which files were written."""
+        for path in paths:
+            self.say(f"Wrote {path}.")
 
     def result(self, human: str | Sheet | Sequence[Sheet | str] | Result, machine: Any = None) -> None:
         """The result: a text or tables for a person, JSON for a machine, which is the result's own unless given."""
-        from luce.result import Result, Sheet, for_terminal, json_text, seen_lines
-
-        own = human if isinstance(human, Result) else None
         if self.as_json:
-            print(json_text(own.as_dict() if machine is None and own is not None else machine))
+            print(json_text(human.as_dict() if machine is None and isinstance(human, Result) else machine))
             return
-        shown = own.sheets() if own is not None else [human] if isinstance(human, str | Sheet) else human
-        for one in shown:  # type: ignore[union-attr]
+        if isinstance(human, Result):
+            human = human.sheets()
+        for one in [human] if isinstance(human, str | Sheet) else human:
             if isinstance(one, str):
                 print(seen_lines(one))
             elif self.form is not None:
@@ -141,7 +141,6 @@ class Report:
             yield lambda step, total, info: None
             return
         from luce.display import progress_bar
-        from luce.result import seen
 
         with progress_bar(seen(title), names) as bar:
             yield bar
@@ -162,8 +161,6 @@ class TableReport(Report):
     @property
     def form(self) -> Callable[[Sheet], str] | None:
         """What makes text of a table."""
-        from luce.result import latex_table, markdown_table
-
         return latex_table if self.latex else markdown_table if self.markdown else None
 
 
@@ -216,14 +213,6 @@ def check_outputs(*paths: Path | None) -> None:
             check_output(path)
 
 
-def check_ending(path: Path | None, allowed: tuple[str, ...]) -> None:
-    """The end of an output's name says its format; refuse one that says nothing, or that cannot be written."""
-    from luce.result import check_ending
-
-    if path is not None:
-        check_ending(path, allowed)
-
-
 def check_unused(context: typer.Context, names: Iterable[str], why: str) -> None:
     """Refuse options that were typed although this kind of run has no use for them; `names` are the parameters'."""
     for parameter in context.command.params:
@@ -237,10 +226,3 @@ def refuse_two(name: str, given: Any, others: Mapping[str, Any]) -> None:
     other = next((other for other, value in others.items() if value), None)
     if given and other is not None:
         raise SettingError(f"--{name} and --{other} were given; give one of them.")
-
-
-def table(title: str | None, header: list[str], rows: list[list[Any]], decimals: int = 4) -> Sheet:
-    """A plain table; numbers to the right, with so many decimals."""
-    from luce.result import sheet_of
-
-    return sheet_of(title or "", header, rows, decimals)

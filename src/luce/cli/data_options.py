@@ -186,9 +186,7 @@ class FoldReading(Given):
     text: list[str] | None = flag(None, "Columns with texts of documents to compare with it, as a,b.")
     corpus: Path | None = flag(None, "All documents, to count words in; default: those of the table.")
     text_features: str | None = flag(None, "Features of texts: engine (default) or full.")
-    no_query_features: bool = flag(
-        False, "Leave out q_words and q_idf, which a client of an engine passes.", "--no-query-features"
-    )
+    no_query_features: bool = flag(False, "Leave out q_words and q_idf, which a client of an engine passes.")
 
     def given(self) -> dict[str, Any]:
         """The options that were given, for `luce.read`.

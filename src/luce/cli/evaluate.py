@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from luce.cli.click_options import examined
-from luce.cli.common import Report, SeedOption, TableReport, check_outputs, listed, settings_from, table
+from luce.cli.common import Report, SeedOption, TableReport, check_outputs, listed, settings_from
 from luce.cli.data_options import DaskOption, Reading, is_model, on_cluster, one_file, read_matching, say_columns
 from luce.cli.options import Given, Shown, flag
+from luce.display import check_picture, plot_intervals
 from luce.errors import SettingError
 from luce.metrics.conventions import PRESETS, Conventions, conventions
+from luce.result import sheet_of
 
 if TYPE_CHECKING:
     from luce.data.comparisons import Comparisons
@@ -213,8 +215,6 @@ def evaluate(
     others, per_query = more.compare or [], more.per_query
     check_outputs(per_query)
     if more.plot is not None:
-        from luce.display import check_picture
-
         if not others:
             raise SettingError("--plot draws differences from other models; give --compare MODEL, or leave it out.")
         check_picture(more.plot)
@@ -232,7 +232,7 @@ def evaluate(
         from luce.data.text_files import write_csv
 
         write_csv(per_query, ("query", "metric", "value"), result.rows)
-        report.say(f"Wrote {per_query}.")
+        report.wrote(per_query)
     comparisons = _compare(result, rivals, more.seed)
     machine = {
         **result.as_dict(),
@@ -242,7 +242,7 @@ def evaluate(
     report.result(_tables(result, rivals, comparisons), machine)
     if more.plot is not None:
         _plot(comparisons, more.plot)
-        report.say(f"Wrote {more.plot}.")
+        report.wrote(more.plot)
 
 
 @dataclass(frozen=True)
@@ -383,8 +383,6 @@ def _compare(result: Evaluation, rivals: dict[str, Evaluation], seed: int) -> li
 
 
 def _plot(comparisons: list[dict[str, Any]], path: Path) -> None:
-    from luce.display import plot_intervals
-
     panels: dict[str, list[Any]] = {}
     for row in comparisons:
         found = panels.setdefault(f"difference of {row['metric']} (95%)", [])
@@ -399,9 +397,10 @@ def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list
     header = ["metric", "mean", *rivals]
     others = [rival.means for rival in rivals.values()]
     rows = [[name, value, *[means[name] for means in others]] for name, value in result.means.items()]
-    tables: list[Sheet | str] = [table(f"{len(result.query_ids)} queries", header, rows)]
+    tables: list[Sheet | str] = [sheet_of(f"{len(result.query_ids)} queries", header, rows)]
     if comparisons:
         columns = ["metric", "against", "difference", "95% from", "to", "p", "p (Holm)", "win", "tie", "loss"]
         keys = ["metric", "against", "difference", "low", "high", "p", "p_holm", "wins", "ties", "losses"]
-        tables.append(table("Paired differences", columns, [[shown(row, key) for key in keys] for row in comparisons]))
+        differences = [[shown(row, key) for key in keys] for row in comparisons]
+        tables.append(sheet_of("Paired differences", columns, differences))
     return tables

@@ -15,9 +15,9 @@ from luce.cli.common import Report, SeedOption, TableReport, interrupted, listed
 from luce.cli.data_options import StatedReading, say_columns
 from luce.cli.evaluate import Ruled
 from luce.cli.options import Given, Shown, flag
-from luce.display import duration
+from luce.display import check_picture, duration
 from luce.errors import LuceError, SettingError
-from luce.result import plain
+from luce.result import plain, seen, setting_text
 from luce.settings import Searching, Splits
 
 if TYPE_CHECKING:
@@ -63,8 +63,6 @@ class _LiveTable:
         from rich.markup import escape
         from rich.table import Table
 
-        from luce.result import seen
-
         tally, now = self.tally, duration(time.monotonic() - self.since)
         if tally is None:
             return Table(title=f"{escape(seen(self.title))}: reading the data, {now}", title_justify="left")
@@ -96,7 +94,6 @@ class _Lines:
         from luce.experiments.comparison import Outcome
         from luce.experiments.search import Attempt
         from luce.experiments.work import Failed
-        from luce.result import setting_text
 
         if isinstance(result, Attempt):
             if not result.error:
@@ -204,10 +201,7 @@ def compare(
         running = replace(running, jobs=1)  # an object of a file of the user's own need not reach other processes
     if baseline is not None and baseline not in [candidate.name for candidate in candidates]:
         raise SettingError(f"The baseline {baseline!r} is not among the models; give one of {compared.models}.")
-    if compared.plot is not None:
-        from luce.display import check_picture
-
-        check_picture(compared.plot)
+    check_picture(compared.plot)
     settings = running.settings(data, read.given(), ruled)
     found = find_folds(data, **cut.settings, seed=running.seed, **read.given())
     _tell_folds(report, found)
@@ -215,11 +209,11 @@ def compare(
         measured, chosen_by = _measures(read, compared.metrics, compared.tune_on)
         result = run(found, candidates, measured, tune_on=chosen_by, watch=watch, **settings)
     if running.out is not None:
-        _tell_written(report, write_results(result, running.out, baseline=baseline))
+        report.wrote(*write_results(result, running.out, baseline=baseline))
     _show_comparison(report, result, baseline)
     if compared.plot is not None:
         result.plot(compared.plot)
-        _tell_written(report, [compared.plot])
+        report.wrote(compared.plot)
 
 
 def _measures(read: StatedReading, metrics: str | None, chosen_by: str | None) -> tuple[list[str], str]:
@@ -269,7 +263,7 @@ class _Tuned:
     """Options: what is tuned."""
 
     model: str | None = flag(None, "Name of the model; `luce info --models` lists them.", show_default=False)
-    surrogate: bool = flag(False, "Instead: the weights of `ndcg_mix`, the best surrogate of NDCG.", "--surrogate")
+    surrogate: bool = flag(False, "Instead: the weights of `ndcg_mix`, the best surrogate of NDCG.")
     valid: Path | None = flag(None, "Validation data, for a single training file.")
 
 
@@ -316,7 +310,7 @@ def tune(
         result = run(found, model, **sought, space=space, fixed=fixed, watch=watch, **settings)
     command = train_command(result, found[0])
     if running.out is not None:
-        _tell_written(report, write_tuning(result, running.out, command))
+        report.wrote(*write_tuning(result, running.out, command))
     report.show(result, result.as_dict(command))
     if not report.as_json:
         many = f"The best settings, trained on the first of {len(found)} folds:"
@@ -353,14 +347,9 @@ def _tune_surrogate(
         with report.progress(f"Best surrogate, {fold.name}") as told:
             found[fold.name] = best_surrogate(train, valid, checkpoint=keep, progress=told, **how)
     if running.out is not None:
-        _tell_written(report, write_surrogates(found, running.out))
+        report.wrote(*write_surrogates(found, running.out))
     machine: dict[str, Any] = {
         name: {"alpha": s.alpha, s.metric: s.value, "iterations": s.iterations, "surface": s.surface}
         for name, s in found.items()
     }
     report.result(surrogate_sheets(found), machine)
-
-
-def _tell_written(report: Report, paths: list[Path]) -> None:
-    for path in paths:
-        report.say(f"Wrote {path}.")

@@ -25,10 +25,8 @@ class _Form:
     store: str = flag("", "Feature set (Elasticsearch, OpenSearch) or feature store (Solr).")
     offset: str = flag("0", "Added to every score: a number, or auto for no negative score (see --check).")
     feature_names: Path | None = flag(None, "New names of features: JSON {old: new} or [all], or CSV lines old,new.")
-    folded: bool = flag(False, "Linear models: plain weights without intercept, no normalizers.", "--folded")
-    ignore_missing: bool = flag(
-        False, "RankLib: no value is missing, so do not care where one goes.", "--ignore-missing"
-    )
+    folded: bool = flag(False, "Linear models: plain weights without intercept, no normalizers.")
+    ignore_missing: bool = flag(False, "RankLib: no value is missing, so do not care where one goes.")
 
     def settings(self, model: Path) -> dict[str, Any]:
         """As `luce.export` takes them; a model without a name has that of its file."""

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, Report, table
+from luce.cli.common import JsonFlag, Report
 from luce.cli.data_options import Reading
 from luce.cli.options import flag
 from luce.errors import SettingError
+from luce.result import setting_text, sheet_of
 
 if TYPE_CHECKING:
     from luce.data.text.transformer import Text
@@ -60,8 +61,6 @@ def _metrics() -> Listed:
 
 
 def _settings(settings: dict[str, Any]) -> str:
-    from luce.result import setting_text
-
     return setting_text(settings) if settings else ""
 
 
@@ -78,12 +77,12 @@ _CATALOGUES: dict[str, Callable[[], Listed]] = {
 class _Lists:
     """What there is to name."""
 
-    models: bool = flag(False, "List all models, with their settings.", "--models")
-    losses: bool = flag(False, "List all losses, with their defaults.", "--losses")
-    scorers: bool = flag(False, "List all scorers, with their defaults.", "--scorers")
-    trainers: bool = flag(False, "List all trainers, with their defaults.", "--trainers")
-    metrics: bool = flag(False, "List all metrics.", "--metrics")
-    versions: bool = flag(False, "Versions of luce and of what it stands on, its kernels and threads.", "--versions")
+    models: bool = flag(False, "List all models, with their settings.")
+    losses: bool = flag(False, "List all losses, with their defaults.")
+    scorers: bool = flag(False, "List all scorers, with their defaults.")
+    trainers: bool = flag(False, "List all trainers, with their defaults.")
+    metrics: bool = flag(False, "List all metrics.")
+    versions: bool = flag(False, "Versions of luce and of what it stands on, its kernels and threads.")
 
     @property
     def wanted(self) -> list[str]:
@@ -110,7 +109,7 @@ def info(
         _versions(report)
     elif file is None:
         header, rows, machine = _CATALOGUES[lists.wanted[0]]()
-        report.result(table(None, header, rows), {lists.wanted[0]: machine})
+        report.result(sheet_of("", header, rows), {lists.wanted[0]: machine})
     else:
         _file(file, reading.given(), report)
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment
-from luce.cli.common import PICTURES, Report, SeedOption, TableReport, check_ending
+from luce.cli.common import Report, SeedOption, TableReport
 from luce.cli.options import Shown, flag
 from luce.cli.publishing import Publishing
+from luce.display import PICTURES, check_picture
 from luce.errors import SettingError
+from luce.result import check_ending
 
 if TYPE_CHECKING:
     from luce.aggregate import ScoreBoard
@@ -47,7 +49,7 @@ def _names(path: Path) -> dict[str, str]:
 class Scores:
     """Scores of models on tasks."""
 
-    scores: bool = flag(False, "The file holds scores of models on tasks.", "--scores")
+    scores: bool = flag(False, "The file holds scores of models on tasks.")
     item: str | None = flag(None, "Column of the model.")
     task: str | None = flag(None, "Column of the task, in a long table.")
     score: str | None = flag(None, "Column of the score, in a long table.")
@@ -88,7 +90,7 @@ class Outputs:
     """What is printed and written."""
 
     against: str | None = flag(None, "Print differences from this item with their errors.")
-    quasi: bool = flag(False, "Print quasi-variances.", "--quasi")
+    quasi: bool = flag(False, "Print quasi-variances.")
     top: int | None = flag(None, "Print only so many rows.", min=1)
     next: int | None = flag(None, "Propose so many battles that should shorten rank sets most.", min=1)
     save: Path | None = flag(None, "Keep the board for updates: a .luce file.")
@@ -98,9 +100,10 @@ class Outputs:
 
     def check(self) -> None:
         """Refuse files that cannot be written before any work."""
-        kinds = {"out": _TABLES, "save": (".luce",), "plot": PICTURES}
-        for name, endings in {**kinds, "win_matrix": (".csv", *PICTURES)}.items():
-            check_ending(getattr(self, name), endings)
+        check_ending(self.out, _TABLES)
+        check_ending(self.save, (".luce",))
+        check_picture(self.plot)
+        check_ending(self.win_matrix, (".csv", *PICTURES))
 
 
 def leaderboard(

@@ -20,6 +20,7 @@ from luce.cli.data_options import (
 )
 from luce.cli.options import flag
 from luce.errors import SettingError
+from luce.result import check_ending
 
 if TYPE_CHECKING:
     from luce.data.groups import Groups
@@ -125,7 +126,6 @@ def explain(
     """Say what each feature adds to the score of a document, in sums that are exact."""
     import numpy as np
 
-    from luce.cli.common import check_ending
     from luce.data.groups import document_names
     from luce.model_file import load
 

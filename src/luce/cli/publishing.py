@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from luce.cli.common import check_ending
 from luce.cli.options import flag
 from luce.errors import SettingError
+from luce.result import check_ending
 
 
 @dataclass(frozen=True)

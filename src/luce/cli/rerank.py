@@ -30,8 +30,8 @@ class _Learning:
     base_folds: int | None = flag(
         None, "Fit the base on so many folds: each query is scored by a copy that did not see it."
     )
-    greedy: bool = flag(False, "Place documents one by one, for diversity; learns from subtopics.", "--greedy")
-    mmr: bool = flag(False, "Maximal marginal relevance, its weight chosen.", "--mmr")
+    greedy: bool = flag(False, "Place documents one by one, for diversity; learns from subtopics.")
+    mmr: bool = flag(False, "Maximal marginal relevance, its weight chosen.")
     loss: str | None = flag(None, "Name of the loss (default: listnet).")
     l2: float | None = flag(None, "Penalty, where no validation data choose it.")
     metric: str | None = flag(None, "Metric on the validation data.")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce.checks import number
-from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending
+from luce.cli.common import JsonFlag, QuietFlag, Report
 from luce.cli.options import Shown, flag
 from luce.errors import DataError, MissingExtraError, SettingError
+from luce.result import check_ending
 from luce.serve.settings import Limits
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ class Access:
         "A name that requests may be sent to (Host), * for any; may be repeated.  [default: localhost, --host "
         "and addresses; any with --token-file]",
     )
-    no_docs: bool = flag(False, "Leave out /docs and /openapi.json.", "--no-docs")
-    no_metrics: bool = flag(False, "Leave out /metrics.", "--no-metrics")
+    no_docs: bool = flag(False, "Leave out /docs and /openapi.json.")
+    no_metrics: bool = flag(False, "Leave out /metrics.")
 
     def hosts(self, host: str) -> list[str] | None:
         """Names that requests may be sent to; None for any."""
@@ -269,5 +270,5 @@ def monitor(
     found = monitor(logs, ranker, version)
     if out is not None:
         write_monitor_page(found, out, f"Requests to {model.name} beside its training")
-        report.say(f"Wrote {out}.")
+        report.wrote(out)
     report.show(found)

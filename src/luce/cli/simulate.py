@@ -8,10 +8,11 @@ from typing import Any
 
 import typer
 
-from luce.cli.common import Report, SeedOption, check_ending, check_unused, refuse_two
+from luce.cli.common import Report, SeedOption, check_unused, refuse_two
 from luce.cli.data_options import JudgedReading, size_of
 from luce.cli.options import OUTPUTS, Commands, Sectioned, flag, prepared
 from luce.errors import SettingError
+from luce.result import check_ending
 
 _LETOR_NAMES = ("train.txt", "vali.txt", "test.txt")
 
@@ -20,10 +21,10 @@ _LETOR_NAMES = ("train.txt", "vali.txt", "test.txt")
 class _Collection:
     """The collection."""
 
-    queries: int = flag(1000, "Number of queries, all parts together.", "--queries")
-    features: int = flag(46, "Number of features.", "--features")
-    grades: int = flag(5, "Number of labels, from 0 up.", "--grades")
-    noise: float = flag(0.5, "Standard deviation of the judge's noise.", "--noise")
+    queries: int = flag(1000, "Number of queries, all parts together.")
+    features: int = flag(46, "Number of features.")
+    grades: int = flag(5, "Number of labels, from 0 up.")
+    noise: float = flag(0.5, "Standard deviation of the judge's noise.")
 
 
 def simulate_data(
@@ -178,19 +179,17 @@ def battles(
 class _Sessions:
     """Sessions and users."""
 
-    sessions: int | None = flag(None, "Sessions, over all queries (default: --impressions a query).", "--sessions")
-    impressions: int | None = flag(None, "Sessions of a query in the mean (default: 20).", "--impressions")
-    shown: int = flag(10, "Documents that a session shows.", "--shown")
+    sessions: int | None = flag(None, "Sessions, over all queries (default: --impressions a query).")
+    impressions: int | None = flag(None, "Sessions of a query in the mean (default: 20).")
+    shown: int = flag(10, "Documents that a session shows.")
     ranker: list[Path] | None = flag(
-        None, "A model that ranks what is shown; several take turns (default: two weak ones).", "--ranker"
+        None, "A model that ranks what is shown; several take turns (default: two weak ones)."
     )
-    weak_share: float | None = flag(
-        None, "Share of the queries that the weak rankers learn from (default: 0.05).", "--weak-share"
-    )
-    swap: float = flag(0.1, "Probability that a pair of neighbours is swapped.", "--swap")
-    users: str = flag("position", "position, trust or cascade.", "--users")
-    eta: float = flag(1.0, "Examination of position k is k^-eta.", "--eta")
-    noise: float = flag(0.1, "Attraction of the lowest grade, 0 to 1.", "--noise")
+    weak_share: float | None = flag(None, "Share of the queries that the weak rankers learn from (default: 0.05).")
+    swap: float = flag(0.1, "Probability that a pair of neighbours is swapped.")
+    users: str = flag("position", "position, trust or cascade.")
+    eta: float = flag(1.0, "Examination of position k is k^-eta.")
+    noise: float = flag(0.1, "Attraction of the lowest grade, 0 to 1.")
 
 
 def simulate_clicks(
@@ -264,14 +263,14 @@ def simulate_clicks(
 class _World:
     """What is simulated."""
 
-    path: str = flag("straight", "straight, spiral, walk or ocean.", "--path")
-    steps: int = flag(100, "Number of steps (days for ocean).", "--steps")
-    sources: int = flag(10, "Number of sources (ocean has twelve).", "--sources")
-    r: int = flag(4, "Signals that the receiver keeps a step, the earliest.", "--r")
-    sigma: float | None = flag(None, "Standard deviation of an arrival time.", "--sigma")
-    detection: float | None = flag(None, "P_D, probability of hearing a source.", "--detection")
-    clutter_rate: float = flag(1.0, "Mean number of clutter signals a step.", "--clutter-rate")
-    step_sd: float | None = flag(None, "Noise of a step of walk and ocean.", "--step-sd")
+    path: str = flag("straight", "straight, spiral, walk or ocean.")
+    steps: int = flag(100, "Number of steps (days for ocean).")
+    sources: int = flag(10, "Number of sources (ocean has twelve).")
+    r: int = flag(4, "Signals that the receiver keeps a step, the earliest.")
+    sigma: float | None = flag(None, "Standard deviation of an arrival time.")
+    detection: float | None = flag(None, "P_D, probability of hearing a source.")
+    clutter_rate: float = flag(1.0, "Mean number of clutter signals a step.")
+    step_sd: float | None = flag(None, "Noise of a step of walk and ocean.")
 
 
 def simulate_track(
