@@ -196,7 +196,7 @@ BAD = {
     "bad user": (["clicks", "{f}/log.parquet", "--users", "robots"], "position, last_click"),
     "joint alone": (["clicks", "{f}/log.parquet", "--method", "joint"], "give the documents"),
     "no model": (["evaluate", "{f}/docs.parquet", "--scores", "x", "--clicks", "{f}/log.parquet"], "--model"),
-    "convention": ([*EVALUATE, "--preset", "lightgbm"], "leave the other options out"),
+    "convention": ([*EVALUATE, "--preset", "lightgbm"], "--preset does not go with --clicks"),
     "users without a log": ([*EVALUATE[:4], "--clicks-users", "last_click"], "goes with --clicks LOG"),
     "known and estimated": (
         [*EVALUATE, "--clicks-examination", "{t}/bad.csv", "--clicks-users", "last_click"],

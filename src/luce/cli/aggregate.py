@@ -65,7 +65,7 @@ def aggregate(
     named, unranked, format = rules.rule or ["kemeny"], reading.unranked, reading.format
     check_picture(plot)
     check_outputs(out)
-    publishing.check()
+    publishing.check(context)
     for name, takers in _TAKE.items():
         if not any(_rule_name(given) in takers for given in named):
             check_unused(

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from luce.cli.common import Report
+import typer
+
+from luce.cli.common import Report, check_unused
 from luce.cli.options import flag
 from luce.errors import SettingError
 from luce.registry import canonical
@@ -27,31 +29,59 @@ _TREES = 50
 
 
 @dataclass(frozen=True)
-class ClickOptions:
-    """Learning from clicks."""
+class LogUse:
+    """What a click log says of documents."""
 
-    ignore_grades: bool = flag(False, "With --clicks, --comparisons or --orders: learn from these alone.")
-    clicks_weight: float = flag(1.0, "Weight of the clicks beside the grades.")
     clicks_users: str = flag(
         "position", "What attention depends on: position, last_click (users who stop) or trust (in what stands high)."
     )
     missing_documents: str = flag("error", "Documents of a log, list or comparison that the data lack: error or skip.")
-
     clicks_examination: Path | None = flag(
         None, "Examination of the click log that is known: a table with position, propensity."
     )
+
+    def examined(self, log: Path, groups: Groups, report: Report, pairs: bool = False) -> Examination:
+        """The examination of a log or of saved counts, or that of a file, with a remark on what it rests on."""
+        from luce.clicks import examination, given_examination, read
+
+        users, missing, known = self.clicks_users, self.missing_documents, self.clicks_examination
+        if known is not None and users != "position":
+            raise SettingError(f"--clicks-users {users} is estimated; leave it or --clicks-examination out.")
+        counts = read(log, pairs=pairs)
+        if known is not None:
+            from luce.cli.clicks import known_examination
+
+            found, how = given_examination(counts, known_examination(known)), f"examination of {known}"
+        else:
+            found = examination(counts, groups, users=users, missing=missing)
+            error = found.standard_error.max()
+            how = f"examination by {found.method} choice, errors of its logarithm up to {error:.3f}"
+        report.say(f"{counts!r}; {how}.")
+        for note in (*counts.notes, *found.notes):
+            report.say(f"Note: {note}")
+        if missing == "skip":
+            lost = counts.rows_in(groups, "skip")[counts.document] < 0
+            if lost.any():
+                report.say(f"{counts.clicked[lost].sum():,.0f} clicks are on documents that the data lack; left out.")
+        return found
+
+
+@dataclass(frozen=True)
+class ClickOptions(LogUse):
+    """Learning from clicks."""
+
+    ignore_grades: bool = flag(False, "With --clicks, --comparisons or --orders: learn from these alone.")
+    clicks_weight: float = flag(1.0, "Weight of the clicks beside the grades.")
     guard: bool = flag(False, "Let held-out queries of the log decide: this model, linear ones, or plain click rates.")
 
-    def check(self, stated: Stated) -> None:
+    @classmethod
+    def check(cls, context: typer.Context, stated: Stated) -> None:
         """These options go with a log; grades can be ignored for comparisons and lists as well."""
-        if self.ignore_grades and not stated.kinds:
-            raise SettingError("--ignore-grades goes with --clicks, --comparisons or --orders; give one of them.")
-        if self.missing_documents != "error" and not stated.kinds:
-            raise SettingError("--missing-documents goes with --clicks, --comparisons or --orders; give one of them.")
-        given = vars(replace(self, ignore_grades=False, missing_documents="error"))
-        changed = [name for name, value in vars(ClickOptions()).items() if given[name] != value]
-        if stated.clicks is None and changed:
-            raise SettingError(f"--{changed[0].replace('_', '-')} goes with --clicks LOG; give a log or leave it out.")
+        of_all = "ignore_grades", "missing_documents"
+        if not stated.kinds:
+            check_unused(context, of_all, "goes with --clicks, --comparisons or --orders, and none was given")
+        if stated.clicks is None:
+            check_unused(context, [cls], "goes with --clicks LOG, and no log was given", kept=of_all)
 
     def guarded(self, ranker: Ranker, log: Path, groups: Groups, seed: int, report: Report, told: Progress) -> Ranker:
         """The model that the guard takes, with a remark a learner on what it is worth."""
@@ -66,11 +96,6 @@ class ClickOptions:
             )
         report.say(f"Taken: {taken.chosen}.")
         return taken.model
-
-    def examined(self, log: Path, groups: Groups, report: Report, pairs: bool = False) -> Examination:
-        """The examination of the log."""
-        how = self.clicks_users, self.missing_documents, self.clicks_examination
-        return examined(log, groups, *how, report, pairs)
 
     def advise(self, ranker: Ranker, target: Clicks, groups: Groups, report: Report) -> None:
         """A remark where so few queries were clicked that the guard should choose."""
@@ -139,29 +164,3 @@ def with_click_loss(
     what = replace(what, model=None, loss="click_choice", scorer="trees")
     trees = {} if "trainer__max_iter" in settings else {"max_iter": _TREES}
     return what, replace(clicking, guard=True), trees | settings
-
-
-def examined(
-    log: Path, groups: Groups, users: str, missing: str, known: Path | None, report: Report, pairs: bool = False
-) -> Examination:
-    """The examination of a log or of saved counts, or that of a file, with a remark on what it rests on."""
-    from luce.clicks import examination, given_examination, read
-
-    if known is not None and users != "position":
-        raise SettingError(f"--clicks-users {users} is estimated; leave it or --clicks-examination out.")
-    counts = read(log, pairs=pairs)
-    if known is not None:
-        from luce.cli.clicks import known_examination
-
-        found, how = given_examination(counts, known_examination(known)), f"examination of {known}"
-    else:
-        found = examination(counts, groups, users=users, missing=missing)
-        how = f"examination by {found.method} choice, errors of its logarithm up to {found.standard_error.max():.3f}"
-    report.say(f"{counts!r}; {how}.")
-    for note in (*counts.notes, *found.notes):
-        report.say(f"Note: {note}")
-    if missing == "skip":
-        lost = counts.rows_in(groups, "skip")[counts.document] < 0
-        if lost.any():
-            report.say(f"{counts.clicked[lost].sum():,.0f} clicks are on documents that the data lack; left out.")
-    return found

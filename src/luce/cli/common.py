@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -213,11 +213,15 @@ def check_outputs(*paths: Path | None) -> None:
             check_output(path)
 
 
-def check_unused(context: typer.Context, names: Iterable[str], why: str) -> None:
-    """Refuse options that were typed although this kind of run has no use for them; `names` are the parameters'."""
+def check_unused(context: typer.Context, unused: Iterable[Any], why: str, *, kept: Collection[str] = ()) -> None:
+    """Refuse options that were typed although this kind of run has no use for them.
+
+    They are named by parameter or by group, of which some may be `kept`.
+    """
+    names = {name for one in unused for name in ([one] if isinstance(one, str) else one.__dataclass_fields__)}
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
-        if parameter.name in names and source is not None and source.name == "COMMANDLINE":
+        if parameter.name in names.difference(kept) and source is not None and source.name == "COMMANDLINE":
             raise SettingError(f"{parameter.opts[0]} {why}; leave it out.")
 
 

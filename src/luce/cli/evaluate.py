@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.click_options import examined
-from luce.cli.common import Report, SeedOption, TableReport, check_outputs, listed, settings_from
+from luce.cli.click_options import LogUse
+from luce.cli.common import Report, SeedOption, TableReport, check_outputs, check_unused, listed, settings_from
 from luce.cli.data_options import DaskOption, Reading, is_model, on_cluster, one_file, read_matching, say_columns
 from luce.cli.options import Given, Shown, flag
 from luce.display import check_picture, plot_intervals
@@ -29,42 +29,29 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ClickLogOptions:
+class ClickLogOptions(LogUse):
     """Evaluation by clicks instead of grades."""
 
-    clicks: Path | None = flag(None, "A click log, or its counts: estimate DCG and clicks of --model from it.")
     clicks_users: str = flag("position", "With --clicks: position, or last_click.")
+    clicks: Path | None = flag(None, "A click log, or its counts: estimate DCG and clicks of --model from it.")
     most_unseen: float = flag(0.05, "With --clicks: allowed share of the weight on documents that were never shown.")
-    missing_documents: str = flag("error", "Documents of a log, list or comparison that the data lack: error or skip.")
-    clicks_examination: Path | None = flag(
-        None, "Examination of the click log that is known: a table with position, propensity."
-    )
-
-    def check(self, stated: bool) -> None:
-        """The others go with a log, and what is done with unknown documents with any statements."""
-        if stated and self.clicks is None:
-            replace(self, missing_documents="error").check(False)
-        elif self.clicks is None and self != ClickLogOptions():
-            name = next(name for name, value in vars(self).items() if value != getattr(ClickLogOptions(), name))
-            raise SettingError(f"--{name.replace('_', '-')} goes with --clicks LOG; give a log or leave it out.")
 
 
 def evaluate_clicks(
-    data: Path, model: Path | None, log: ClickLogOptions, metrics: str | None, options: dict[str, Any], report: Report
+    data: Path, given: _Rankings, log: ClickLogOptions, options: dict[str, Any], report: Report
 ) -> None:
     """Estimate the metrics of a model from clicks, with intervals, against what was shown."""
     from luce.clicks import evaluate
     from luce.model_file import load
 
-    if model is None:
-        raise SettingError("--clicks estimates what a model would get; give it by --model.")
     assert log.clicks is not None
+    assert given.model is not None
+    metrics = given.metrics
     if metrics is None:
         metrics = "dcg@10" if log.clicks_users == "last_click" else "dcg@10,clicks@10"
-    loaded = load(model)
+    loaded = load(given.model)
     groups = read_matching(data, loaded.feature_names_, options)
-    how = log.clicks_users, log.missing_documents, log.clicks_examination
-    seen = examined(log.clicks, groups, *how, report)
+    seen = log.examined(log.clicks, groups, report)
     found = evaluate(
         seen,
         groups,
@@ -91,6 +78,11 @@ class _Rankings:
     model: Path | None = flag(None, "A model file; scores the data.")
     scores: Path | None = flag(None, "One score a line, in the row order of DATA.")
     run: Path | None = flag(None, "A TREC run file.")
+    metrics: str | None = flag(
+        None,
+        "Metric names, comma-separated (default: ndcg@10,map,mrr; with --orders kappa_ndcg@10,kappa_err; with "
+        "--comparisons pairwise_accuracy).",
+    )
     qrels: Path | None = flag(None, "Judgements, for --run: TREC qrels or a table.")
     orders: list[Path] | None = flag(
         None, "Lists that judge in place of the labels: `query: d7 > {d2 d9}`, a TREC run, or a table; repeatable."
@@ -143,7 +135,7 @@ class Ruled(Given):
         return {**({"preset": self.preset} if self.preset else {}), **self.changed}
 
 
-def _wanted(metrics: str | None, ruled: Ruled, given: _Rankings) -> list[Metric]:
+def _wanted(ruled: Ruled, given: _Rankings) -> list[Metric]:
     """The metrics under these conventions."""
     from luce.metrics.catalog import parse
     from luce.metrics.evaluate import refuse_unheard, warn_of_top_k
@@ -151,22 +143,11 @@ def _wanted(metrics: str | None, ruled: Ruled, given: _Rankings) -> list[Metric]
     chosen, changed = conventions(**ruled.given), ruled.changed
     usual = "kappa_ndcg@10,kappa_err" if given.orders else "ndcg@10,map,mrr"
     usual = "pairwise_accuracy" if given.comparisons else usual
-    found = [parse(name, chosen) for name in listed(usual if metrics is None else metrics)]
+    found = [parse(name, chosen) for name in listed(usual if given.metrics is None else given.metrics)]
     if found:  # that none was named is said later
         refuse_unheard(changed, found)
         warn_of_top_k(changed.get("top_k"), found)
     return found
-
-
-@dataclass(frozen=True)
-class _Measures:
-    """Metrics."""
-
-    metrics: str | None = flag(
-        None,
-        "Metric names, comma-separated (default: ndcg@10,map,mrr; with --orders kappa_ndcg@10,kappa_err; with "
-        "--comparisons pairwise_accuracy).",
-    )
 
 
 @dataclass(frozen=True)
@@ -184,13 +165,13 @@ class _More:
 
 def evaluate(
     *,
+    context: typer.Context,
     data: list[str] | None = typer.Argument(
         None,
         help="Judged documents (LETOR, Parquet, CSV, ...); with --dask files, folders or patterns. Not needed with "
         "--qrels.",
     ),
     rankings: _Rankings,
-    measures: _Measures,
     ruled: Ruled,
     clicking: ClickLogOptions,
     more: _More,
@@ -204,14 +185,14 @@ def evaluate(
     luce evaluate --run run.txt --qrels judgements.txt --preset trec_eval
     """
     rankings.check(data)
-    clicking.check(bool(rankings.orders or rankings.comparisons))
     if clicking.clicks is not None:
-        stray = replace(rankings, model=None) != _Rankings() or ruled != Ruled()
-        if replace(more, seed=0) != _More() or not data or stray:
-            raise SettingError("--clicks goes with DATA, --model and --metrics alone; leave the other options out.")
-        evaluate_clicks(one_file(data), rankings.model, clicking, measures.metrics, reading.given(), report)
+        why = "does not go with --clicks, which takes DATA, --model and --metrics alone"
+        check_unused(context, [_Rankings, Ruled, "top_k", _More], why, kept=["model", "metrics", "seed"])
+        evaluate_clicks(one_file(data or []), rankings, clicking, reading.given(), report)
         return
-    wanted = _wanted(measures.metrics, ruled, rankings)
+    kept = ["missing_documents"] if rankings.orders or rankings.comparisons else []
+    check_unused(context, [ClickLogOptions], "goes with --clicks LOG, and no log was given", kept=kept)
+    wanted = _wanted(ruled, rankings)
     others, per_query = more.compare or [], more.per_query
     check_outputs(per_query)
     if more.plot is not None:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment
-from luce.cli.common import Report, SeedOption, TableReport
+from luce.cli.common import Report, SeedOption, TableReport, check_unused
 from luce.cli.options import Shown, flag
 from luce.cli.publishing import Publishing
 from luce.display import PICTURES, check_picture
 from luce.errors import SettingError
 from luce.result import check_ending
-
-if TYPE_CHECKING:
-    from luce.aggregate import ScoreBoard
 
 _TABLES = (".csv", ".json", ".parquet", ".md", ".tex")
 
@@ -108,6 +105,7 @@ class Outputs:
 
 def leaderboard(
     *,
+    context: typer.Context,
     file: Path = typer.Argument(..., help="Battles (a, b, outcome; or LMSYS) or races; .csv .json .jsonl .parquet"),
     model: str | None = typer.Option(
         None,
@@ -136,35 +134,25 @@ def leaderboard(
     luce leaderboard battles.csv --scale elo --html board.html
     luce leaderboard scores.csv --scores
     """
+    from luce.aggregate import score_board
+
     outputs.check()
-    publishing.check()
+    publishing.check(context)
     if scores.scores:
-        usual: dict[Any, Any] = {
-            columns: Columns(),
-            treatment: Treatment(short_rows=treatment.short_rows),
-            scale: Scale(),
-        }
-        for group, default in {**usual, inference: Inference(level=inference.level)}.items():
-            _refuse("with --scores", group, default)
-        _refuse("with --scores", outputs, Outputs(top=outputs.top, out=outputs.out))
-        how = {**scores.settings(), "short_rows": treatment.short_rows}
-        board: Any = _scored(file, model, how, inference.level, seed)
+        unused = [Columns, Treatment, Inference, Scale, Outputs, "update"]
+        check_unused(context, unused, "does nothing with --scores", kept=["short_rows", "level", "top", "out"])
+        how = {**scores.settings(), "short_rows": treatment.short_rows, "level": inference.level}
+        board: Any = score_board(file, model or "plackett_luce", random_state=seed, **how)
     else:
-        _refuse("without --scores", scores, Scores())
+        check_unused(context, [Scores], "does nothing without --scores")
         if columns.id is not None and outputs.save is None and update is None:
             raise SettingError("--id does nothing without --save or --update; leave it out.")
         groups = (columns, treatment, inference, scale)
         given = {name: value for group in groups for name, value in group.settings.items()}
         board = _fitted(file, model, given, update, seed, report)
-    _write(board, outputs)
+    _write(board, outputs, context)
     publishing.write(board)
     _show(report, board, outputs)
-
-
-def _scored(file: Path, model: str | None, how: dict[str, Any], level: float, seed: int) -> ScoreBoard:
-    from luce.aggregate import score_board
-
-    return score_board(file, model or "plackett_luce", level=level, random_state=seed, **how)
 
 
 def _fitted(
@@ -181,21 +169,13 @@ def _fitted(
         return leaderboard(file, model or "davidson", **given, random_state=seed, progress=told)
 
 
-def _refuse(when: str, given: Any, default: Any) -> None:
-    """Options that would be ignored are refused."""
-    names = {"covariates": "covariate", "team_separator": "teams"}
-    for name, value in vars(given).items():
-        if value != getattr(default, name):
-            raise SettingError(f"--{names.get(name, name).replace('_', '-')} does nothing {when}; leave it out.")
-
-
-def _write(board: Any, outputs: Outputs) -> None:
+def _write(board: Any, outputs: Outputs, context: typer.Context) -> None:
     from luce.aggregate import Board, CategoryBoards, History
 
     if isinstance(board, CategoryBoards | History):
-        kept = ["top", "out", "save", "plot" if isinstance(board, CategoryBoards) else "next"]
-        when = "with --by" if isinstance(board, CategoryBoards) else "with --time"
-        _refuse(when, outputs, replace(Outputs(), **{name: getattr(outputs, name) for name in kept}))
+        by = isinstance(board, CategoryBoards)
+        kept = ["top", "out", "save", "plot" if by else "next"]
+        check_unused(context, [Outputs], f"does nothing with {'--by' if by else '--time'}", kept=kept)
     if outputs.save is not None:
         from luce.aggregate import save_board
 

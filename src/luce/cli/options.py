@@ -217,7 +217,6 @@ EVERY_DAY = (
     "What is trained",
     "Queries for early stopping",
     "What is evaluated",
-    "Metrics",
     "How settings are sought",
 )
 """Headings of what long helps show at first."""

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from luce.cli.common import check_unused
 from luce.cli.options import flag
 from luce.errors import SettingError
 from luce.result import check_ending
@@ -22,14 +25,11 @@ class Publishing:
     source: str | None = flag(None, "Where the results come from, for the page.")
     link: list[str] | None = flag(None, "item=address; may be repeated.")
 
-    def check(self) -> None:
+    def check(self, context: typer.Context) -> None:
         """Refuse what cannot be written, and words for no page."""
         check_ending(self.page, (".html",))
-        if self.page is not None or self.site is not None:
-            return
-        for name in ("title", "date", "source", "link"):
-            if getattr(self, name):
-                raise SettingError(f"--{name} does nothing without --html or --site; leave it out.")
+        if self.page is None and self.site is None:
+            check_unused(context, [Publishing], "does nothing without --html or --site")
 
     def write(self, board: Any, **more: Any) -> None:
         """Write what was asked for."""

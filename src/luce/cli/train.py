@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 def train(
     *,
+    context: typer.Context,
     data: list[str] = typer.Argument(
         ..., help="Judged documents to learn from; with --dask files, folders or patterns."
     ),
@@ -50,9 +51,8 @@ def train(
     if held.folds is not None and what.model is not None and canonical(what.model) == "auto":
         settings["folds"], held = held.folds, replace(held, folds=None)  # it makes folds of its own
     stated.check(held)
-    if stated.clicks is not None or clicking != ClickOptions():
-        clicking.check(stated)
-        what, clicking, settings = with_click_loss(what, stated.clicks, clicking, settings)
+    clicking.check(context, stated)
+    what, clicking, settings = with_click_loss(what, stated.clicks, clicking, settings)
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     parts = ranker.parts()
     if clicking.guard:
