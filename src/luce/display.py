@@ -149,35 +149,27 @@ def progress_bar(title: str, names: Mapping[str, str] | None = None, *, last: bo
         yield tell
 
 
-class _Compiler:
-    """Listens to Numba's compiler: how long it worked, and that it begins."""
-
-    def __init__(self, begins: Callable[[], None]) -> None:
-        self.seconds, self._depth, self._since, self._begins = 0.0, 0, 0.0, begins
-
-    def on_start(self, event: Any) -> None:
-        if self._depth == 0:
-            self._since = time.monotonic()
-            self._begins()
-        self._depth += 1
-
-    def on_end(self, event: Any) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self.seconds += time.monotonic() - self._since
-
-
 @contextmanager
-def _watched_compiler(begins: Callable[[], None]) -> Iterator[_Compiler]:
+def _watched_compiler(begins: Callable[[], None]) -> Iterator[Any]:
+    """Listens to Numba's compiler: how long it worked (`seconds`), and that it begins."""
     from numba.core import event
 
-    compiler = _Compiler(begins)
+    class Compiler(event.Listener):
+        seconds, depth, since = 0.0, 0, 0.0
 
-    class Listener(event.Listener):
-        on_start = staticmethod(compiler.on_start)
-        on_end = staticmethod(compiler.on_end)
+        def on_start(self, event: Any) -> None:
+            if self.depth == 0:
+                self.since = time.monotonic()
+                begins()
+            self.depth += 1
 
-    with event.install_listener("numba:compile", Listener()):
+        def on_end(self, event: Any) -> None:
+            self.depth -= 1
+            if self.depth == 0:
+                self.seconds += time.monotonic() - self.since
+
+    compiler = Compiler()
+    with event.install_listener("numba:compile", compiler):
         yield compiler
 
 

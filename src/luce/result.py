@@ -171,8 +171,8 @@ def check_ending(path: str | Path | None, kinds: Sequence[str]) -> None:
     check_output(path)
 
 
-def setting_text(settings: dict[str, Any]) -> str:
-    """Settings as a person would say them.
+def setting_text(settings: dict[str, Any], none: str = "the model as it is") -> str:
+    """Settings as a person would say them, and what is said of none.
 
     >>> setting_text({"l2": 0.1, "scorer__num_leaves": 10})
     'l2=0.1, num_leaves=10'
@@ -180,7 +180,7 @@ def setting_text(settings: dict[str, Any]) -> str:
     'the model as it is'
     """
     named = (f"{place.rpartition('__')[2]}={value}" for place, value in settings.items())
-    return ", ".join(named) or "the model as it is"
+    return ", ".join(named) or none
 
 
 def seen(text: str) -> str:

@@ -80,8 +80,7 @@ def numeric_gradient(function: Callable[[FloatArray], float], at: FloatArray, st
     def central(h: float) -> FloatArray:
         return np.array([(function(at + h * e) - function(at - h * e)) / (2 * h) for e in np.eye(len(at))])
 
-    result: FloatArray = (4 * central(step) - central(2 * step)) / 3
-    return result
+    return (4 * central(step) - central(2 * step)) / 3
 
 
 def _problem(seed: int, sizes: Sequence[int] = (1, 2, 5, 7)) -> Problem:

@@ -410,10 +410,10 @@ def test_the_python_file_says_what_is_wrong(linear, features, said):
 
 
 def test_the_intercept_is_spread_evenly():
-    from luce.export.engine_terms import normalised
+    from luce.export.engine_terms import weighted
 
     part = Linear(np.array([2.0, -1.0, 0.0]), 6.0, np.array([1.0, 4.0, 1.0]))
-    found = normalised(["a", "b", "c"], part)
+    found = weighted(["a", "b", "c"], part)
     assert list(found.weights) == ["a", "b"]
     assert [mean for mean, _ in found.normalizers.values()] == [-1.0, 4.0]
     moves = zip(found.weights.values(), (0.5, 0.25), found.normalizers.values(), strict=True)

@@ -11,7 +11,7 @@ import typer
 from luce.cli.common import Report, SeedOption, TableReport, check_outputs, check_unused
 from luce.cli.options import flag
 from luce.cli.publishing import Publishing
-from luce.display import check_picture
+from luce.display import check_picture, finished
 from luce.errors import SettingError
 from luce.result import check_ending, json_text, sheet_of
 
@@ -95,7 +95,10 @@ def aggregate(
     if out is not None:
         _write(out, answers, machine)
     if plot is not None:
-        _draw(plot, ballots, answers, unranked)
+        from luce.aggregate.plots import bump_chart, majority_graph
+
+        one = len(answers) == 1
+        finished(majority_graph(ballots, answers[0], unranked=unranked) if one else bump_chart(answers), plot)
     publishing.write(answers[0], ballots=ballots, unranked=unranked)
     report.result(_human(answers), machine)
 
@@ -133,14 +136,6 @@ def _write_json(out: Path, machine: dict[str, Any]) -> None:
 
     with atomic_write(out, "w") as stream:
         stream.write(json_text(machine))
-
-
-def _draw(path: Path, ballots: Ballots, answers: list[Consensus], unranked: str) -> None:
-    from luce.aggregate.plots import bump_chart, majority_graph
-    from luce.display import finished
-
-    figure = bump_chart(answers) if len(answers) > 1 else majority_graph(ballots, answers[0], unranked=unranked)
-    finished(figure, path)
 
 
 def _fuse(files: list[Path], rules: _Rules, unranked: str, out: Path | None, report: Report) -> None:
@@ -248,16 +243,12 @@ def _margins(rules: list[str], n: int, k: int | None) -> tuple[Any, dict[str, An
     header = ["rule", *(heading for _, heading in columns), *_KEPT]
     title = f"n = {n}: least eps for which the relaxed axiom (strong: every pair; winner: of all pairs) holds "
     title += "beyond a share of 1/2 + eps"
-    machine = [{k: _finite(v) for k, v in asdict(m).items()} for m in found]
+    machine = [asdict(m) for m in found]
     return sheet_of(title, header, rows), {"n": n, "rules": machine}
 
 
 def _number(value: float | None) -> str:
     return "" if value is None else "never" if value == float("inf") else f"{value:.4f}"
-
-
-def _finite(value: Any) -> Any:
-    return None if value == float("inf") else value
 
 
 def _yes(value: bool | None) -> str:
@@ -274,7 +265,6 @@ def _profile(path: Path, rules: list[str], reading: _Reading, trying: _Trying) -
     found = [check_profile(votes, rule, **how) for rule in rules]
     if trying.plot is not None:
         from luce.aggregate.plots import margin_heat_map
-        from luce.display import finished
 
         finished(margin_heat_map(votes, found[0].consensus, unranked=unranked), trying.plot)
     text = [_facts(found[0])]

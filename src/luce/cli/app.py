@@ -108,17 +108,12 @@ def _root(
         if not max_expansion >= 1:
             raise SettingError(f"--max-expansion is {max_expansion:g}; it must be at least 1, such as 1000.")
         os.environ["LUCE_MAX_EXPANSION"] = str(max_expansion)
-    if sys.stderr.isatty():
-        _tell_of_unpacking()
-
-
-def _tell_of_unpacking() -> None:
-    """How far a large packed file is, on one line of the terminal."""
-    log, handler = logging.getLogger("luce.unpacking"), logging.StreamHandler(sys.stderr)
-    handler.terminator = "\r"
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False
+    if sys.stderr.isatty():  # how far a large packed file is, on one line
+        log, handler = logging.getLogger("luce.unpacking"), logging.StreamHandler(sys.stderr)
+        handler.terminator = "\r"
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+        log.propagate = False
 
 
 def main() -> None:

@@ -182,6 +182,20 @@ def settings_from(pairs: list[str] | None) -> dict[str, Any]:
     return settings
 
 
+def number_from(option: str, text: str, other: str = "") -> float:
+    """A number that an option was given as text, which may be something else as well.
+
+    >>> number_from("--speed", "fast", " or auto")
+    Traceback (most recent call last):
+        ...
+    luce.errors.SettingError: --speed is 'fast'; it must be a number or auto.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingError(f"{option} is {text!r}; it must be a number{other}.") from None
+
+
 def listed(text: str) -> list[str]:
     """Names that were written with commas between.
 

@@ -371,17 +371,11 @@ def _plot(comparisons: list[dict[str, Any]], path: Path) -> None:
     plot_intervals(panels, path)
 
 
-def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list[dict[str, Any]]) -> list[Sheet | str]:
-    def shown(row: dict[str, Any], key: str) -> Any:
-        return f"{row[key]:.2g}" if key in {"p", "p_holm"} else row[key]
+def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list[dict[str, Any]]) -> list[Sheet]:
+    from luce.metrics.significance import differences_sheet
 
     header = ["metric", "mean", *rivals]
     others = [rival.means for rival in rivals.values()]
     rows = [[name, value, *[means[name] for means in others]] for name, value in result.means.items()]
-    tables: list[Sheet | str] = [sheet_of(f"{len(result.query_ids)} queries", header, rows)]
-    if comparisons:
-        columns = ["metric", "against", "difference", "95% from", "to", "p", "p (Holm)", "win", "tie", "loss"]
-        keys = ["metric", "against", "difference", "low", "high", "p", "p_holm", "wins", "ties", "losses"]
-        differences = [[shown(row, key) for key in keys] for row in comparisons]
-        tables.append(sheet_of("Paired differences", columns, differences))
-    return tables
+    means = sheet_of(f"{len(result.query_ids)} queries", header, rows)
+    return [means, *([differences_sheet(comparisons, "against")] if comparisons else [])]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -23,7 +24,7 @@ from luce.settings import Searching, Splits
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from luce.experiments import Candidate, ModelComparison
+    from luce.experiments import ModelComparison
     from luce.experiments.desk import Tally, Watch
     from luce.experiments.folds import Fold
 
@@ -77,7 +78,7 @@ class _LiveTable:
             left = tally.seconds_left(name)
             ending = "done" if row.left == 0 else "" if left is None else duration(left)
             if row.failed:
-                ending += f" ({row.failed} failed: {_short(row.error)})"
+                ending += f" ({row.failed} failed: {shorten(row.error, 60, placeholder='...')})"
             cells = (name, row.fold, f"{row.total - row.left}/{row.total}", best, ending)
             table.add_row(*(escape(seen(cell)) for cell in cells))
         return table
@@ -109,10 +110,6 @@ class _Lines:
             chosen = setting_text(result.chosen)
             what = f"{tally.metric} {result.validation:.4f} on validation with {chosen}"
             self.report.say(f"{fold}: {model}, {what}{ending}")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 @dataclass(frozen=True)
@@ -152,17 +149,12 @@ def _tell_folds(report: Report, found: Sequence[Fold]) -> None:
     say_columns(report, found[0].load)
 
 
-@dataclass(frozen=True)
-class _Cut(Given):
-    """Options: how one file is cut."""
+@dataclass(frozen=True, kw_only=True)
+class _Compared(Given):
+    """Options: what is compared, by what, and how one file is cut."""
 
     of = (Splits,)
     shown = Shown(hidden=("hold_out",))
-
-
-@dataclass(frozen=True)
-class _Compared:
-    """Options: what is compared, and by what."""
 
     models: str = flag(
         MISSING, "Names of models, comma-separated (`luce info --models` lists them), or FILE.py:NAME of your own."
@@ -181,7 +173,6 @@ def compare(
     *,
     data: Path = typer.Argument(..., help="A folder with Fold1..5 or train/vali/test files, or one file."),
     compared: _Compared,
-    cut: _Cut,
     running: Running,
     ruled: Ruled,
     read: StatedReading,
@@ -192,18 +183,21 @@ def compare(
     \b
     luce compare judged.txt --models pmop-fd,lambdamart,auto --out results
     """
+    from luce.experiments import Candidate, find_folds
     from luce.experiments import compare as run
-    from luce.experiments import find_folds
+    from luce.experiments.estimators import from_file
     from luce.experiments.run_folder import write_results
 
-    candidates, baseline = [_candidate(name) for name in listed(compared.models)], compared.baseline
+    names, baseline = listed(compared.models), compared.baseline
+    # FILE.py:NAME is an estimator of a file of the user's own.
+    candidates = [Candidate.named(*(from_file(name) if ".py:" in name else [name])) for name in names]
     if running.jobs is None and any(not isinstance(c.system or c.name, str) for c in candidates):
         running = replace(running, jobs=1)  # an object of a file of the user's own need not reach other processes
     if baseline is not None and baseline not in [candidate.name for candidate in candidates]:
         raise SettingError(f"The baseline {baseline!r} is not among the models; give one of {compared.models}.")
     check_picture(compared.plot)
     settings = running.settings(data, read.given(), ruled)
-    found = find_folds(data, **cut.settings, seed=running.seed, **read.given())
+    found = find_folds(data, **compared.settings, seed=running.seed, **read.given())
     _tell_folds(report, found)
     with running.watched(report, f"Comparing on {data.name}") as watch:
         measured, chosen_by = _measures(read, compared.metrics, compared.tune_on)
@@ -224,16 +218,8 @@ def _measures(read: StatedReading, metrics: str | None, chosen_by: str | None) -
     return listed(usual if metrics is None else metrics), likely if chosen_by is None else chosen_by
 
 
-def _candidate(name: str) -> Candidate:
-    """A model by name, or FILE.py:NAME, an estimator of a file of the user's own."""
-    from luce.experiments import Candidate
-    from luce.experiments.estimators import from_file
-
-    return Candidate.named(*from_file(name)) if ".py:" in name else Candidate.named(name)
-
-
 def _show_comparison(report: Report, result: ModelComparison, baseline: str | None) -> None:
-    from luce.experiments.comparison import statistics_sheet
+    from luce.metrics.significance import differences_sheet
 
     failed = result.failed
     if not result.models:
@@ -243,7 +229,7 @@ def _show_comparison(report: Report, result: ModelComparison, baseline: str | No
         report.say(f"Note: the baseline {baseline} failed, so that nothing is tested against it.")
         baseline = None
     against = [] if baseline is None else result.statistics(baseline)
-    report.show(result, result.as_dict(baseline), more=[statistics_sheet(against)] if against else [])
+    report.show(result, result.as_dict(baseline), more=[differences_sheet(against)] if against else [])
 
 
 @dataclass(frozen=True)
@@ -291,7 +277,7 @@ def tune(
     model = tuned.model
     if tuned.surrogate == (model is not None):
         raise SettingError("Give --model NAME for its settings, or --surrogate for the best surrogate, one of the two.")
-    fixed = _nested(settings_from(searching.fix))
+    fixed = {place.replace(".", "__", 1): value for place, value in settings_from(searching.fix).items()}
     space = {} if model is None else without(space_of(model), fixed)
     if model is not None:
         complete(model, **fixed).parts()  # what the model does not take is refused before any fit
@@ -316,11 +302,6 @@ def tune(
         many = f"The best settings, trained on the first of {len(found)} folds:"
         report.say("The best model again:" if len(found) == 1 else many)
         report.result(command)
-
-
-def _nested(settings: dict[str, Any]) -> dict[str, Any]:
-    """`scorer.NAME` as `scorer__NAME`, and so for the other parts."""
-    return {place.replace(".", "__", 1): value for place, value in settings.items()}
 
 
 def _tune_surrogate(

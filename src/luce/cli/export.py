@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import Report
+from luce.cli.common import Report, number_from
 from luce.cli.data_options import Reading
 from luce.cli.options import flag
 from luce.errors import SettingError
@@ -32,11 +32,11 @@ class _Form:
         """As `luce.export` takes them; a model without a name has that of its file."""
         from luce.export.names import read_feature_names
 
-        given = self.feature_names
+        given, offset = self.feature_names, self.offset.strip().lower()
         return {
             **vars(self),
             "name": model.stem if self.name is None else self.name,
-            "offset": _offset(self.offset),
+            "offset": "auto" if offset == "auto" else number_from("--offset", offset, " or auto"),
             "feature_names": None if given is None else read_feature_names(given),
         }
 
@@ -86,15 +86,6 @@ def export(
         return
     made.save(out, what)
     _tell(report, made, out, what)
-
-
-def _offset(text: str) -> Any:
-    if text.strip().lower() == "auto":
-        return "auto"
-    try:
-        return float(text)
-    except ValueError:
-        raise SettingError(f"--offset is {text!r}; it must be a number or auto.") from None
 
 
 def _tell(report: Report, made: Export, out: Path, what: str) -> None:

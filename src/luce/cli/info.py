@@ -30,7 +30,8 @@ def _models() -> Listed:
         parts = model(name).parts()
         own = {k: v for k, v in fixed_settings(name).items() if k not in ("loss", "scorer", "trainer")}
         found = {part: getattr(getattr(parts, part), "name", None) for part in ("loss", "scorer", "trainer")}
-        rows.append([name, found["loss"] or "its own", found["scorer"] or "its own", found["trainer"], _settings(own)])
+        shown = [found["loss"] or "its own", found["scorer"] or "its own", found["trainer"], setting_text(own, "")]
+        rows.append([name, *shown])
         machine[name] = {**found, "settings": own, "grid": settings_grid(name)}
     return ["model", "loss", "scorer", "trainer", "settings"], rows, machine
 
@@ -43,7 +44,7 @@ def _parts(kind: str, package: str) -> Listed:
 
     parts = import_module(package)
     machine = {name: settings_of(parts.get(name)) for name in parts.names()}
-    return [kind, "defaults"], [[name, _settings(own)] for name, own in machine.items()], machine
+    return [kind, "defaults"], [[name, setting_text(own, "")] for name, own in machine.items()], machine
 
 
 def _metrics() -> Listed:
@@ -58,10 +59,6 @@ def _metrics() -> Listed:
         name: {"takes_cutoff": f.takes_cutoff, "greater_is_better": f.greater_is_better} for name, f in found.items()
     }
     return ["metric", ""], rows, machine
-
-
-def _settings(settings: dict[str, Any]) -> str:
-    return setting_text(settings) if settings else ""
 
 
 _CATALOGUES: dict[str, Callable[[], Listed]] = {

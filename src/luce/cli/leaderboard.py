@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment
-from luce.cli.common import Report, SeedOption, TableReport, check_unused
+from luce.cli.common import Report, SeedOption, TableReport, check_unused, number_from
 from luce.cli.options import Shown, flag
 from luce.cli.publishing import Publishing
 from luce.display import PICTURES, check_picture
@@ -61,25 +61,17 @@ class Scores:
     def settings(self) -> dict[str, Any]:
         """As `luce.aggregate.score_board` takes them."""
         given = {name: value for name, value in vars(self).items() if name != "scores"}
-        weights = {key: _number(value) for key, value in _pairs("--task-weight", given.pop("task_weight"))}
+        pairs = _pairs("--task-weight", given.pop("task_weight"))
+        weights = {key: number_from(f"--task-weight of {key!r}", value) for key, value in pairs}
         lists = {name: tuple(given.pop(name) or ()) for name in ("drop", "lower")}
         kept = dict(_pairs("--where", given.pop("where")))
         return {**given, **lists, "where": kept, "task_weights": weights}
 
 
 def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
-    pairs = [tuple(text.split("=", 1)) for text in given or ()]
-    for text, pair in zip(given or (), pairs, strict=True):
-        if len(pair) != 2:
-            raise SettingError(f"{option} was given {text!r}; it takes name=value.")
-    return pairs  # type: ignore[return-value]
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise SettingError(f"--task-weight was given {text!r} as a weight; it must be a number.") from None
+    if bad := next((text for text in given or () if "=" not in text), None):
+        raise SettingError(f"{option} was given {bad!r}; it takes name=value.")
+    return [(name, value) for name, _, value in (text.partition("=") for text in given or ())]
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def _made(kind: Any, shown: Shown, values: dict[str, Any]) -> Any:
         own = {name: values.pop(name) for spec in kind.of for name in _shown(spec, shown) if name in values}
         own = {name: value for name, value in own.items() if value is not None and value is not False and value != []}
         meant = {name: parse(own[name]) for name, (_, parse) in shown.typed.items() if name in own}
-        return kind(own | meant, **taken)
+        return kind(settings=own | meant, **taken)
     for name, (_, parse) in shown.typed.items():
         if taken[name] is not None:
             taken[name] = parse(taken[name])

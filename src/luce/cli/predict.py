@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +67,11 @@ def predict(
     scores = ranker.predict(groups)
     ranker.random_state = seed
     if given.probabilities is not None:
-        rows = _write_pairs(given.probabilities, ranker, groups, scores)
-        report.say(f"Wrote {given.probabilities}: {rows:,} pairs.")
+        from luce.data.text_files import write_csv
+
+        header = ("qid", "document_a", "document_b", "a_better", "tied", "b_better")
+        write_csv(given.probabilities, header, _pairs(ranker, groups, scores))
+        report.say(f"Wrote {given.probabilities}: {int((groups.sizes * (groups.sizes - 1) // 2).sum()):,} pairs.")
     extra = {} if given.top_k is None else _top_columns(ranker, groups, given.top_k, report)
     write_scores(report, given.out, groups, scores, given.format, extra=extra)
 
@@ -81,29 +86,20 @@ def _top_columns(ranker: Ranker, groups: Groups, k: int, report: Report) -> dict
     return {f"p_top_{k}": chances.probability, f"p_top_{k}_error": chances.error}
 
 
-def _write_pairs(path: Path, ranker: Ranker, groups: Groups, scores: FloatArray) -> int:
-    """One row a pair of documents, the one with the higher score first; returns the number of rows."""
-    import csv
-
+def _pairs(ranker: Ranker, groups: Groups, scores: FloatArray) -> Iterator[tuple[Any, ...]]:
+    """One row a pair of documents, the one with the higher score first."""
     import numpy as np
 
     from luce.data.groups import document_names
-    from luce.data.text_files import write_text
 
-    names, count = document_names(groups), 0
-    with write_text(path) as stream:
-        rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(("qid", "document_a", "document_b", "a_better", "tied", "b_better"))
-        for q, pairs in enumerate(ranker.pairs(groups)):
-            start, stop = groups.offsets[q], groups.offsets[q + 1]
-            order = np.argsort(-scores[start:stop], kind="stable")
-            for k, i in enumerate(order):
-                for j in order[k + 1 :]:
-                    chances = (pairs.before[i, j], pairs.tie[i, j], pairs.before[j, i])
-                    ids = (groups.query_ids[q], names[start + i], names[start + j])
-                    rows.writerow((*ids, *(f"{chance:.6g}" for chance in chances)))
-                    count += 1
-    return count
+    names = document_names(groups)
+    for q, pairs in enumerate(ranker.pairs(groups)):
+        start, stop = groups.offsets[q], groups.offsets[q + 1]
+        order = np.argsort(-scores[start:stop], kind="stable")
+        for i, j in combinations(order, 2):
+            chances = (pairs.before[i, j], pairs.tie[i, j], pairs.before[j, i])
+            ids = (groups.query_ids[q], names[start + i], names[start + j])
+            yield (*ids, *(f"{chance:.6g}" for chance in chances))
 
 
 def explain(

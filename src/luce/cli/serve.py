@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from luce.serve.request_log import RequestLog
 
 
-def _bytes(megabytes: float) -> int:
-    return int(number("--max-megabytes", megabytes, above=True) * 1e6)
-
-
 _LIMITS = Shown(
     names={
         "documents": "--max-documents",
@@ -34,7 +30,7 @@ _LIMITS = Shown(
         "connections": "--max-connections",
         "missing_features": "--missing-features",
     },
-    typed={"body_bytes": (float, _bytes)},
+    typed={"body_bytes": (float, lambda megabytes: int(number("--max-megabytes", megabytes, above=True) * 1e6))},
     defaults={"body_bytes": 32.0},
     only_named=True,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import Report, SeedOption
+from luce.cli.common import Report, SeedOption, number_from
 from luce.cli.options import flag
-from luce.display import check_picture
+from luce.display import check_picture, finished
 from luce.errors import LuceWarning, SettingError
 from luce.result import check_ending
 
@@ -143,13 +142,6 @@ def _numbers(text: str, name: str, least: int, most: int) -> list[str]:
     return parts
 
 
-def _number(text: str, name: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise SettingError(f"{name} is {text!r}; a number is needed.") from None
-
-
 def _place(text: str, name: str, dimensions: int) -> tuple[list[float], float | None]:
     from luce.data.column import parse_time
 
@@ -158,7 +150,7 @@ def _place(text: str, name: str, dimensions: int) -> tuple[list[float], float | 
     if len(parts) > dimensions and when is None:
         what = "neither a number nor a date such as 2009-01-23 or 2009-01-23T12:00:00+02:00"
         raise SettingError(f"{name}: the time {parts[dimensions]!r} is {what}.")
-    return [_number(part, name) for part in parts[:dimensions]], None if when is None else when[0]
+    return [number_from(name, part) for part in parts[:dimensions]], None if when is None else when[0]
 
 
 def _settings(report: Report, heard: Signals, problem: TrackOptions) -> dict[str, Any]:
@@ -192,7 +184,7 @@ def _clutter_rate(rate: float | None, probability: float | None) -> float:
 def _window(report: Report, heard: Signals, given: str | None) -> tuple[float, float]:
     """The listening window; without one, what the arrivals span."""
     if given is not None:
-        low, high = (_number(part, "--window") for part in _numbers(given, "--window", 2, 2))
+        low, high = (number_from("--window", part) for part in _numbers(given, "--window", 2, 2))
         return low, high
     if len(heard.arrivals) == 0:
         raise SettingError("There are no arrivals to take the window from; give --window a,b.")
@@ -212,7 +204,7 @@ def _ends(places: Sources, heard: Signals, problem: TrackOptions) -> dict[str, A
     if problem.clock is not None:
         from luce.track import Receiver
 
-        ahead, ahead_later = (_number(part, "--clock") for part in _numbers(problem.clock, "--clock", 2, 2))
+        ahead, ahead_later = (number_from("--clock", part) for part in _numbers(problem.clock, "--clock", 2, 2))
         launch = float(heard.times[0]) if when is None else when
         recovery = result.get("end_time") or float(heard.times[-1])
         result["receiver"] = Receiver(ahead, ahead_later, launch=launch, recovery=max(recovery, launch + 1e-9))
@@ -236,7 +228,7 @@ def _tuned(
         grid["speed"] = np.linspace(1440, 1540, 11) if places.geometry.unit else np.geomspace(0.5, 2, 9)
     chosen: dict[str, Any] = {}
     if step_sd != "auto":
-        sd = _number(step_sd, "--step-sd")
+        sd = number_from("--step-sd", step_sd)
         chosen["dynamics"] = RandomWalk(sd) if timescale is None else OrnsteinUhlenbeck(sd, timescale)
     elif timescale is not None:
         raise SettingError("--step-sd auto tunes a random walk; give the number with --timescale.")
@@ -293,17 +285,12 @@ def _write(found: Track, outputs: Outputs, true_path: Any) -> None:
     if outputs.out is not None:
         found.save(outputs.out)
     if outputs.map_out is not None or outputs.arrivals_out is not None:
-        from luce.display import finished
         from luce.track.plots import plot_arrivals, plot_track
 
-        truth = None if true_path is None else true_path[1]
-        pictures: list[tuple[Path | None, Callable[[], Any]]] = [
-            (outputs.map_out, lambda: plot_track(found, truth=truth)),
-            (outputs.arrivals_out, lambda: plot_arrivals(found.signals, found)),
-        ]
-        for path, draw in pictures:
-            if path is not None:
-                finished(draw(), path)
+        if outputs.map_out is not None:
+            finished(plot_track(found, truth=None if true_path is None else true_path[1]), outputs.map_out)
+        if outputs.arrivals_out is not None:
+            finished(plot_arrivals(found.signals, found), outputs.arrivals_out)
 
 
 def _tell(report: Report, found: Track, true_path: Any, out: Path | None) -> None:

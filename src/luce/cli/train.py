@@ -12,7 +12,15 @@ import typer
 
 from luce.cli.click_options import ClickOptions, with_click_loss
 from luce.cli.common import INTERRUPTED, Report, SeedOption, interrupted, interruptible
-from luce.cli.data_options import DaskOption, JudgedReading, on_cluster, one_file, read_matching, say_columns
+from luce.cli.data_options import (
+    DaskOption,
+    JudgedReading,
+    check_there,
+    on_cluster,
+    one_file,
+    read_matching,
+    say_columns,
+)
 from luce.cli.train_options import Details, Fitting, Stated, Validation, What
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
@@ -85,7 +93,6 @@ def train(
 
 def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None], key: Path | None) -> None:
     """What is wrong with the output, the base, the metric or the other files is said before the data are read."""
-    from luce.data.text_files import absent
     from luce.storage import check_output
 
     check_output(out)
@@ -97,9 +104,7 @@ def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None], key
         from luce.base import make_base
 
         make_base(ranker.base)
-    for path in inputs:
-        if path is not None and not path.exists():
-            raise absent(path)
+    check_there(*inputs)
 
 
 @dataclass(frozen=True)
@@ -260,8 +265,7 @@ def _ranker(what: What, settings: dict[str, Any]) -> Ranker:
     from luce.systems import model, settings_grid
 
     settings_grid(what.model)  # refuses what is no ranker
-    ranker: Ranker = model(what.model, **settings)
-    return ranker
+    return model(what.model, **settings)
 
 
 def _updated(path: Path, what: What, settings: dict[str, Any]) -> Ranker:

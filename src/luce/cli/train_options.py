@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from luce.cli.common import refuse_two, settings_from
+from luce.cli.data_options import Statements
 from luce.cli.options import Given, Shown, flag
 from luce.errors import SettingError
 from luce.settings import Budget, Choosing, PartNames, ShortForms, Splits, Surroundings
@@ -63,30 +64,10 @@ class Fitting(Given):
 
 
 @dataclass(frozen=True)
-class Stated:
+class Stated(Statements):
     """Lists, comparisons and clicks: what is stated of the documents beside their grades."""
 
-    comparisons: list[Path] | None = flag(
-        None, "CSV or Parquet with query, better, worse or query, tied_a, tied_b (and judge, weight); repeatable."
-    )
-    orders: list[Path] | None = flag(
-        None, "Top lists: lines `query: d7 > {d2 d9} > rest`, a TREC run, or a table query, document, rank; repeatable."
-    )
-    clicks: Path | None = flag(
-        None, "A click log (session, query, document, position, clicked), or counts of `luce clicks`."
-    )
     comparison_weight: float = flag(1.0, "Weight of the comparisons or lists beside the grades.")
-
-    @property
-    def kinds(self) -> list[str]:
-        """The kinds of files that were given."""
-        files = {"comparisons": self.comparisons, "orders": self.orders, "clicks": self.clicks}
-        return [name for name, given in files.items() if given]
-
-    @property
-    def files(self) -> list[Path | None]:
-        """All files that were given."""
-        return [*(self.comparisons or []), *(self.orders or []), self.clicks]
 
     def check(self, held: Validation) -> None:
         """Refuse options that exclude each other, and a share that is none."""
@@ -97,8 +78,7 @@ class Stated:
         refuse_two("hold-out", share, judged)
         refuse_two("valid-orders", held.valid_orders, {"valid-comparisons": held.valid_comparisons})
         refuse_two("folds", held.folds, judged | {"hold-out": share, "clicks": self.clicks})
-        for name in self.kinds[:1]:
-            refuse_two(name, True, dict.fromkeys(self.kinds[1:], True))
+        self.check_kinds()
         if self.comparison_weight != 1.0 and not (self.comparisons or self.orders):
             raise SettingError(
                 "--comparison-weight goes with --comparisons or --orders; for clicks there is --clicks-weight."

@@ -177,7 +177,7 @@ class TableFile(Table):
         """Makes an Arrow table."""
         import pyarrow as pa
 
-        return pa.table  # type: ignore[no-any-return]
+        return pa.table
 
     def arrow(self, columns: Sequence[str], text: Sequence[str]) -> pa.Table:
         """Columns in this order, those in `text` as text."""

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from luce.auto.crossfit import CrossFit, Walked
 from luce.auto.plan import Job
 from luce.data.groups import Groups
-from luce.distributed.files import DataPart
 from luce.distributed.spread import Dataset, Wanted, answers
 from luce.errors import SettingError
 from luce.numerics.segments import serial
@@ -44,8 +43,7 @@ def blend(wanted: Wanted) -> Trained:
     check_budget(trainer)
     _check_room(dataset)
     task = wanted.task(_gathered(dataset, wanted.query_norm), wanted.loss)
-    trained: Trained = trainer.train(task, partial(_Walks, dataset.client))
-    return trained
+    return trainer.train(task, partial(_Walks, dataset.client))
 
 
 def _check_room(dataset: Dataset) -> None:
@@ -63,7 +61,8 @@ def _check_room(dataset: Dataset) -> None:
 def _gathered(dataset: Dataset, query_norm: str | None) -> Groups:
     """All rows, here, in the order of the files."""
     outline = dataset.layout.outline
-    found: list[NDArray[np.float32]] = answers(dataset.client, dataset.spread(1, query_norm).each(_features))
+    parts = dataset.spread(1, query_norm).each(lambda part: np.asarray(part.data.X))
+    found: list[NDArray[np.float32]] = answers(dataset.client, parts)
     return Groups(
         X=np.concatenate(found),
         y=outline.y,
@@ -72,10 +71,6 @@ def _gathered(dataset: Dataset, query_norm: str | None) -> Groups:
         query_weight=outline.query_weight,
         feature_names=outline.feature_names,
     )
-
-
-def _features(part: DataPart) -> NDArray[np.float32]:
-    return np.asarray(part.data.X)
 
 
 class _Walks:
@@ -87,8 +82,7 @@ class _Walks:
         self._futures = {job: client.submit(_walk, there, job, pure=False) for job in jobs}
 
     def __call__(self, job: Job, tell: Callable[[float], None]) -> Walked:
-        walked: Walked = answers(self._client, [self._futures.pop(job)], lambda: tell(0.0))[0]
-        return walked
+        return answers(self._client, [self._futures.pop(job)], lambda: tell(0.0))[0]
 
 
 def _walk(crossfit: CrossFit, job: Job) -> Walked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -68,16 +68,12 @@ def fit(ranker: Ranker, dataset: Dataset, valid: Groups | None = None, progress:
         valid = ranker._normalised(valid)
     ranker.base_, ranker.on_scores_ = None, False
     told = ranker._told(parts, progress)
+    scorer = None if parts.trainer.name == "blend" else parts.scorer.name
+    train = blend if scorer is None else boost if scorer == "trees" else _by_gradients
     with cluster_errors():
-        trained = _way(parts)(Wanted(parts, ranker._started(parts.loss), dataset, valid, told, ranker.query_norm))
+        trained = train(Wanted(parts, ranker._started(parts.loss), dataset, valid, told, ranker.query_norm))
     ranker._adopt(trained, parts, outline.y, outline.offsets, valid is not None)
     return ranker
-
-
-def _way(parts: Parts) -> Callable[[Wanted], Trained]:
-    if parts.trainer.name == "blend":
-        return blend
-    return boost if parts.scorer.name == "trees" else _by_gradients
 
 
 def _by_gradients(wanted: Wanted) -> Trained:
@@ -89,8 +85,7 @@ def _by_gradients(wanted: Wanted) -> Trained:
     assert loss is not None
     bound, trainer = parts.scorer.bind(spread), parts.trainer
     objective = SpreadObjective(spread, bound, loss, trainer.l2)
-    trained: Trained = trainer.search(bound, objective, wanted.task(spread, loss))
-    return trained
+    return trainer.search(bound, objective, wanted.task(spread, loss))
 
 
 def evaluate(model: Ranker, dataset: Dataset, metrics: Sequence[Metric]) -> Evaluation:

@@ -30,7 +30,7 @@ from luce.storage import container_kind
 from luce.training.task import digest_of
 from luce.types import IntArray
 
-_PARTS = {"train": ("train",), "valid": ("vali", "valid", "validation", "dev"), "test": ("test",)}
+_PARTS = ("train",), ("vali", "valid", "validation", "dev"), ("test",)
 _ENDINGS = (".txt", ".txt.gz", ".txt.zst", ".txt.bz2", ".lucedata", ".parquet", ".csv", "")
 
 
@@ -95,8 +95,8 @@ def _fold_folders(path: Path) -> list[Path]:
 
 
 def _folder_fold(folder: Path, seed: int, options: dict[str, Any], tested: bool = True) -> Fold:
-    files = {part: _find(folder, names) for part, names in _PARTS.items()}
-    train, valid, test = files["train"], files["valid"], files["test"]
+    paths = ([folder / f"{name}{ending}" for name in names for ending in _ENDINGS] for names in _PARTS)
+    train, valid, test = (next(filter(Path.is_file, listed), None) for listed in paths)
     if train is None or (tested and test is None):
         what, names = ("train and test files", "train.txt and test.txt") if tested else ("train file", "train.txt")
         raise DataError(f"{folder} holds no {what}; expected names such as {names}.")
@@ -202,14 +202,6 @@ class QueryParts:
         train = ~(test | valid)
         data = self.data if self.texts is None else self.texts.counted(self.data, np.flatnonzero(train))
         return data.take(train), data.take(valid), data.take(test)
-
-
-def _find(folder: Path, names: tuple[str, ...]) -> Path | None:
-    for name in names:
-        for ending in _ENDINGS:
-            if (folder / (name + ending)).is_file():
-                return folder / (name + ending)
-    return None
 
 
 @dataclass(frozen=True)

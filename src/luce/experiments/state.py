@@ -51,8 +51,11 @@ class State:
             self._claim(folder / _PROBLEM, dict(problem))
 
     def _claim(self, path: Path, problem: dict[str, Any]) -> None:
-        kept = _read_problem(path)
-        if kept is None:
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            kept = None
+        if not isinstance(kept, dict):
             with atomic_write(path, "w") as stream:
                 json.dump(problem, stream, indent=1, default=str)
             return
@@ -100,11 +103,3 @@ class State:
             kind = type(result).__name__.lower()
             # A record that a power cut tears is done again, so that no fit waits for the disk.
             write_container(self._path(name, identity), kind, {**settings, "identity": identity}, arrays, durable=False)
-
-
-def _read_problem(path: Path) -> dict[str, Any] | None:
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return None
-    return kept if isinstance(kept, dict) else None

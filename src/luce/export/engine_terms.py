@@ -170,21 +170,17 @@ class Weighted(NamedTuple):
     remarks: list[str]
 
 
-def weighted(names: list[str], part: Linear, folded: bool) -> Weighted:
-    """Weights and normalizers for a search engine; `folded` gives plain weights and leaves the intercept out."""
-    if not folded:
-        return normalised(names, part)
-    remark = f"The intercept {part.intercept:.6g} is left out; the order of documents is the same."
-    return Weighted(dict(zip(names, part.weights.tolist(), strict=True)), {}, [remark])
+def weighted(names: list[str], part: Linear, folded: bool = False) -> Weighted:
+    r"""Weights and normalizers for a search engine; `folded` gives plain weights and leaves the intercept $b$ out.
 
-
-def normalised(names: list[str], part: Linear) -> Weighted:
-    r"""Weights on features moved by equally many deviations each, so that the moves add up to the intercept $b$.
-
-    With $k = b / \sum_i |w_i| \sigma_i$ and $\mu_i = -\operatorname{sign}(w_i) \sigma_i k$,
+    Features are moved by equally many deviations each, so that the moves add up to the intercept: with
+    $k = b / \sum_i |w_i| \sigma_i$ and $\mu_i = -\operatorname{sign}(w_i) \sigma_i k$,
     $\sum_i w_i \sigma_i (x_i - \mu_i) / \sigma_i = \sum_i w_i x_i + b$. One feature could carry all of b, but then
     $x - \mu$ loses the digits of x in float32.
     """
+    if folded:
+        remark = f"The intercept {part.intercept:.6g} is left out; the order of documents is the same."
+        return Weighted(dict(zip(names, part.weights.tolist(), strict=True)), {}, [remark])
     used = np.flatnonzero(part.weights)
     if not len(used):
         raise SettingError("The model gives every document the same score, so that there is nothing to rank by.")

@@ -154,8 +154,7 @@ def _ranklib(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
     lines = [line for line in content.splitlines() if line and not line.startswith("##")]
     if not lines[0].startswith("<"):
         bias, *weights = (float(pair.partition(":")[2]) for pair in lines[0].split())
-        result: NDArray[Any] = bias + filled.astype(np.float64) @ np.array(weights)
-        return result
+        return bias + filled.astype(np.float64) @ np.array(weights)
     from xml.etree import ElementTree
 
     root = ElementTree.fromstring("".join(lines))
@@ -185,10 +184,6 @@ def _xgboost(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
     return np.asarray(booster.predict(xgboost.DMatrix(X, feature_names=names, nthread=1)))
 
 
-def _dump(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
-    return _tree_sum(json.loads(content), X, names)
-
-
 def _onnx(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
     try:
         import onnxruntime
@@ -213,7 +208,7 @@ _EVALUATORS: dict[str, Callable[[Any, _Rows, list[str]], NDArray[Any]]] = {
     "ranklib": _ranklib,
     "lightgbm": _lightgbm,
     "xgboost_json": _xgboost,
-    "xgboost_dump": _dump,
+    "xgboost_dump": lambda content, X, names: _tree_sum(json.loads(content), X, names),
     "onnx": _onnx,
     "python": _python,
 }

@@ -30,7 +30,9 @@ def _elasticsearch(
     if column.times is not None:
         factors = [replace(column, times=None), column.times]
         words = [names[one] for one in factors]
-        made = _derived(words) if all(map(_is_word, words)) else _script(form, factors, queries)
+        made: dict[str, Any] = {"template_language": "derived_expression", "template": " * ".join(words)}
+        if not all(map(_is_word, words)):
+            made = _script(form, factors, queries)
         return {"name": name, "params": [], **made}
     if column.plain and field in queries:
         return {"name": name, "params": [], "template_language": "mustache", **queries[field]}
@@ -51,10 +53,6 @@ def _elasticsearch(
 def _is_word(name: str) -> bool:
     """Whether an expression of Lucene reads it as a name: words with dots between them."""
     return name.isascii() and all(part.isidentifier() for part in name.split("."))
-
-
-def _derived(words: list[str]) -> dict[str, Any]:
-    return {"template_language": "derived_expression", "template": " * ".join(words)}
 
 
 def _script(form: Form, factors: list[Column], queries: Queries) -> dict[str, Any]:

@@ -106,8 +106,7 @@ def _tree_xgboost(
     def spread(of_nodes: ArrayLike, of_leaves: ArrayLike, dtype: Any = np.int64) -> list[Any]:
         values = np.empty(size, dtype)
         values[inner], values[ends] = of_nodes, of_leaves
-        listed: list[Any] = values.tolist()
-        return listed
+        return values.tolist()
 
     children = [[place[c if c >= 0 else count - c - 1] for c in side] for side in (left, right)]
     zeros = [0.0] * size

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from luce.errors import SettingError
-from luce.form import Column, Form
+from luce.form import Column, Form, Layer
 
 if TYPE_CHECKING:
     from luce.data.text.transformer import Text
@@ -48,6 +48,13 @@ class Written:
 def refuse(form: Form, target: str, able: str) -> NoReturn:
     """The error for a form that a target has no words for."""
     raise SettingError(f"The model is {form.kind}, which {target} cannot express; {able}.")
+
+
+def activation(layer: Layer, known: Mapping[str, str], form: Form, target: str) -> str:
+    """What a target calls the activation of a layer; one that it does not have is refused."""
+    if layer.activation not in known:
+        refuse(form, target, f"it has no activation {layer.activation!r} here, only {', '.join(known)}")
+    return known[layer.activation]
 
 
 def filled_outside(form: Form) -> list[str]:

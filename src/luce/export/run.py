@@ -200,7 +200,8 @@ def export_model(
     comparison = None
     if check is not None and scores is not None:
         # Plain weights leave the intercept out.
-        shift = added - (_intercept(form) if folded else 0.0)
+        linear = [part for part in form.parts if isinstance(part, Linear)] if folded else []
+        shift = added - sum(part.intercept for part in linear)
         X, names = _seen(check.X, form.names, written)
         comparison = compared(canonical(target), written.models, X, names, scores + shift, check.offsets)
         if text is not None and texts is not None:
@@ -247,10 +248,6 @@ def _scores(model: Ranker, check: Groups) -> FloatArray:
             "values; check it on rows without them."
         )
     return scores
-
-
-def _intercept(form: Form) -> float:
-    return sum(part.intercept for part in form.parts if isinstance(part, Linear))
 
 
 def _seen(X: NDArray[np.float32], names: tuple[str, ...], written: Written) -> tuple[NDArray[np.float32], list[str]]:

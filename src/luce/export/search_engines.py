@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from luce.export import texts
 from luce.export.engine_terms import engine_columns, in_order, weighted
 from luce.export.feature_sets import elasticsearch_features, solr_features
 from luce.export.names import check_name, check_names
-from luce.export.request import Request, Written, filled_outside, refuse
+from luce.export.request import Request, Written, activation, filled_outside, refuse
 from luce.export.texts import KEYWORDS, index_settings, solr_schema
 from luce.export.tree_nodes import (
     Split,
@@ -97,9 +98,7 @@ def write_elasticsearch(request: Request, target: str = "Elasticsearch") -> Writ
     return Written([_json(model) for model in models], remarks, facts, columns, beside)
 
 
-def opensearch(request: Request) -> Written:
-    """The same plugin, for OpenSearch."""
-    return write_elasticsearch(request, "OpenSearch")
+opensearch = partial(write_elasticsearch, target="OpenSearch")
 
 
 def _json(content: Any) -> str:
@@ -263,14 +262,11 @@ def _about_slack(wanted: NDArray[np.float32], asked: NDArray[np.float32]) -> lis
 
 
 def _network(part: Network, names: list[str], form: Form) -> dict[str, Any]:
-    for layer in part.layers:
-        if layer.activation not in _ACTIVATIONS:
-            refuse(form, "Solr", f"it has no activation {layer.activation!r}, only {', '.join(_ACTIVATIONS)}")
     layers = [
         {
             "matrix": layer.weights.T.astype(float).tolist(),
             "bias": layer.bias.astype(float).tolist(),
-            "activation": _ACTIVATIONS[layer.activation],
+            "activation": activation(layer, _ACTIVATIONS, form, "Solr"),
         }
         for layer in part.layers
     ]

@@ -42,8 +42,7 @@ class Formula(NamedTuple):
         if not isinstance(self.home, str):
             return self.home(lists, k)
         module, _, name = self.home.partition(":")
-        found: FloatArray = getattr(import_module(f"luce.metrics.{module}"), name)(lists, k)
-        return found
+        return getattr(import_module(f"luce.metrics.{module}"), name)(lists, k)
 
 
 def _cut(home: str, *hears: str) -> Formula:

@@ -55,8 +55,7 @@ def pairwise_accuracy(lists: Lists, k: int) -> FloatArray:
     """Share of pairs with different labels that the scores order rightly; equal scores count 1/2. NaN without pairs."""
     different, _, alike, against = _pair_counts(lists)
     right = alike + 0.5 * (different - alike - against)
-    share: FloatArray = np.divide(right, different, out=np.full(len(right), np.nan), where=different > 0)
-    return share
+    return np.divide(right, different, out=np.full(len(right), np.nan), where=different > 0)
 
 
 def tie_precision(lists: Lists, k: int) -> FloatArray:

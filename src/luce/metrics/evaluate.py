@@ -46,22 +46,18 @@ class Judged(Protocol):
     @property
     def y(self) -> FloatArray:
         """Labels."""
-        ...
 
     @property
     def offsets(self) -> IntArray:
         """Query boundaries."""
-        ...
 
     @property
     def query_ids(self) -> NDArray[Any]:
         """One id a query."""
-        ...
 
     @property
     def document_ids(self) -> NDArray[Any] | None:
         """One id a row, or None."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -363,13 +359,15 @@ def _of_pairs(judged_pairs: Evaluation, judged: GradedRows, data: Judged) -> Eva
         if name not in (*PAIR_METRICS, "log_likelihood"):
             raise SettingError(f"{name} judges rankings; pairs have {', '.join(PAIR_METRICS)} and log_likelihood.")
     queries, at = np.unique(judged.queries, return_inverse=True)
-    values: dict[str, FloatArray] = {}
-    for name, each in judged_pairs.values.items():
-        weight = judged.weights * ~np.isnan(each)
-        total = np.bincount(at, weight * np.nan_to_num(each), len(queries))
-        counted = np.bincount(at, weight, len(queries))
-        values[name] = np.divide(total, counted, out=np.full(len(queries), np.nan), where=counted > 0)
-    return Evaluation(np.asarray(data.query_ids)[queries], values, getattr(data, "frame", None))
+    found = {name: means_by(at, each, judged.weights, len(queries)) for name, each in judged_pairs.values.items()}
+    return Evaluation(np.asarray(data.query_ids)[queries], found, getattr(data, "frame", None))
+
+
+def means_by(place: IntArray, values: FloatArray, weight: FloatArray, count: int) -> FloatArray:
+    """Weighted means of the values of each of `count` places, without those that are NaN; NaN where none is left."""
+    weight = weight * ~np.isnan(values)
+    total, counted = np.bincount(place, weight * np.nan_to_num(values), count), np.bincount(place, weight, count)
+    return np.divide(total, counted, out=np.full(count, np.nan), where=counted > 0)
 
 
 def _on_lists(model: Any, data: Any, lists: Comparisons) -> tuple[Any, JudgedLists]:

@@ -133,8 +133,7 @@ class Lists:
         rmax = highest if self._rmax is None else self._rmax
         if highest > rmax:
             raise SettingError(f"rmax is {rmax:g}, and the data have a label of {highest:g}; give the highest grade.")
-        result: FloatArray = exponential_gain(self.labels) / 2.0**rmax
-        return result
+        return exponential_gain(self.labels) / 2.0**rmax
 
     @cached_property
     def _by_position(self) -> Sums:

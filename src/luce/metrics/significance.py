@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from luce.errors import DataError, SettingError
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import mean_of
+from luce.result import Sheet, sheet_of
 from luce.types import FloatArray
 
 _EXACT_QUERIES = 16
@@ -240,6 +241,25 @@ def _rows(
     return rows
 
 
+def differences_sheet(rows: Sequence[Mapping[str, Any]], who: str = "model") -> Sheet:
+    """The rows of `against` for people: those of many models (`who`) against one, or of one against many."""
+    header = ["metric", who, "difference", "95% interval", "p", "p (Holm)", "better", "equal", "worse"]
+    shown = [
+        [
+            row["metric"],
+            row[who],
+            f"{row['difference']:+.4f}",
+            f"{row['low']:+.4f} to {row['high']:+.4f}",
+            f"{row['p']:.2g}",
+            f"{row['p_holm']:.2g}",
+            *(row[count] for count in ("wins", "ties", "losses")),
+        ]
+        for row in rows
+    ]
+    title = f"Against {rows[0]['against']}, query by query" if who == "model" else "Paired differences"
+    return sheet_of(title, header, shown)
+
+
 def randomisation_p_values(difference: NDArray[np.float64], *, samples: int = FLIPS, seed: int = 0) -> FloatArray:
     r"""Two-sided p-values of paired randomisation tests, a column each; NaN rows of a column count for nothing.
 
@@ -273,8 +293,7 @@ def _flipped_shares(
         bits = rng.integers(0, 256, size=(min(block, samples - start), -(-len(values) // 8)), dtype=np.uint8)
         flips = np.unpackbits(bits, axis=1, count=len(values)).astype(np.float64)
         hits += (np.abs(total - 2.0 * (flips @ values)) >= bar).sum(axis=0)
-    found: FloatArray = (1 + hits) / (1 + samples)
-    return found
+    return (1 + hits) / (1 + samples)
 
 
 def resampled_means(

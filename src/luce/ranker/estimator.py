@@ -179,8 +179,7 @@ class Ranker(Fitting):
         given = [getattr(self, name) for name in (*PARTS, *SHORT, "query_norm", "warm_start", "checkpoint")]
         before = vars(self).get("_chosen")
         if before is not None and all(one is other for one, other in zip(given, before[0], strict=True)):
-            chosen: Parts = before[1]
-            return chosen
+            return before[1]
         short = {name: getattr(self, name) for name in SHORT if self._is_set(name)}
         accepted(Surroundings, {name: getattr(self, name) for name in ("query_norm", "warm_start", "checkpoint")})
         found = choose({part: getattr(self, part) for part in PARTS}, short)

@@ -137,7 +137,7 @@ def refuse_unheard(comparisons: Comparisons, parts: Parts, data: Groups) -> None
 def work_of(parts: Parts, task: Task) -> Callable[[Task], Any]:
     """What trains these parts."""
     if not getattr(task.loss, "chooses_alpha", False):
-        return parts.trainer.train  # type: ignore[no-any-return]
+        return parts.trainer.train
     from luce.training.best_surrogate import train_best  # and all losses consistent with NDCG
 
     return partial(train_best, parts.trainer)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import LuceError
+from luce.experiments.run_folder import read_run
 from luce.report.explain import pack_features, pack_models
 from luce.report.panels import (
     blend_members,
@@ -28,7 +29,7 @@ from luce.report.panels import (
     spread,
     why_no_probabilities,
 )
-from luce.report.pool import Blobs, Pool, ReportedRun, judged_features, read_reported_run
+from luce.report.pool import Blobs, Pool, ReportedRun, judged_features
 from luce.result import plain
 from luce.storage import atomic_write, check_output
 from luce.types import Progress
@@ -78,6 +79,16 @@ def embedded_json(value: Any) -> str:
 def asset(name: str) -> str:
     """A file of the pages, as text."""
     return files("luce.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def static_page(title: str, style: str, body: str) -> str:
+    """A page without a script, which asks no network; title and body are HTML."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{content_policy(style)}">'
+        f"<title>{title}</title><style>{style}</style></head><body>{body}</body></html>\n"
+    )
 
 
 def content_policy(style: str, script: str | None = None) -> str:
@@ -135,7 +146,7 @@ def build_report(
         if progress:
             progress(next(steps), _STEPS, {})
 
-    source = read_reported_run(folder)
+    source = ReportedRun(read_run(folder))
     pool, blobs, remarks = source.pool, Blobs(), []
     tell()
     facts = _about(source, title)

@@ -16,7 +16,7 @@ from luce.data.describe import SCORE, Drift, Profile
 from luce.data.text_files import read_text
 from luce.errors import DataError, ParseError
 from luce.ranker import Ranker
-from luce.report.build import content_policy
+from luce.report.build import static_page
 from luce.result import Result, Sheet, sheet_of
 from luce.storage import atomic_write, check_output
 from luce.types import FloatArray
@@ -57,8 +57,7 @@ class Monitored(Result):
     def bins(self, j: int) -> FloatArray:
         """Shares of the bins of a column."""
         counts = self.counts[self.profile.starts[j] + 2 * j : self.profile.starts[j + 1] + 2 * (j + 1)]
-        result: FloatArray = counts / max(counts.sum(), 1.0)
-        return result
+        return counts / max(counts.sum(), 1.0)
 
     def sheets(self) -> list[Sheet]:
         """The twenty columns that moved most."""
@@ -184,10 +183,7 @@ def write_monitor_page(found: Monitored, path: str | Path, title: str = "Request
     place = {name: j for j, name in enumerate(found.names)}
     moved = sum(column["verdict"] != "as in training" for column in record["columns"])
     lines = [
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width,initial-scale=1">',
-        f'<meta http-equiv="Content-Security-Policy" content="{content_policy(_STYLE)}">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>",
+        f"<h1>{escape(title)}</h1>",
         f"<p>{found.requests:,} requests with {found.documents:,} documents from {record['first']} to {record['last']}"
         f", beside {found.profile.documents:,} documents of the training. {moved} of {len(found.names)} columns moved"
         f"{f'; {found.others:,} requests of other versions were left out' if found.others else ''}.</p>",
@@ -209,9 +205,8 @@ def write_monitor_page(found: Monitored, path: str | Path, title: str = "Request
             f'<td class="{style}">{column["verdict"]}</td>'
             f"<td>{_bars(found.profile.column_shares(j), found.bins(j))}</td></tr>"
         )
-    lines.append("</table></body></html>")
     with atomic_write(path, "w") as stream:
-        stream.write("\n".join(lines) + "\n")
+        stream.write(static_page(escape(title), _STYLE, "\n".join([*lines, "</table>"])))
 
 
 def _bars(expected: FloatArray, seen: FloatArray) -> str:

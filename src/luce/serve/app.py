@@ -217,9 +217,7 @@ def create_app(
         responses={status: {"model": ErrorAnswer} for status in (400, 403, 404, 413, 415, 421, 422, 503, 504)},
     )
     app.state.service = service
-    _add_routes(app, service)
-    if metrics:
-        _add_metrics(app, service)
+    _add_routes(app, service, metrics)
     if docs:
         _add_pages(app)
     _add_errors(app, "; GET /docs lists what there is" if docs else "")
@@ -256,7 +254,7 @@ def _describe(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-def _add_routes(app: FastAPI, service: Service) -> None:
+def _add_routes(app: FastAPI, service: Service, counted: bool) -> None:
     @app.get("/health", tags=["service"])
     async def health() -> Health:
         """Whether the service is ready."""
@@ -287,9 +285,11 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         """Read the model files again. Requests under way keep the model that they began with."""
         return Reloaded(changed=await anyio.to_thread.run_sync(service.reload))
 
+    if not counted:
+        return
+    as_text: dict[str, Any] = {"content": {"text/plain": {}}}
 
-def _add_metrics(app: FastAPI, service: Service) -> None:
-    @app.get("/metrics", tags=["service"], response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    @app.get("/metrics", tags=["service"], response_class=Response, responses={200: as_text})
     async def metrics() -> Response:
         """Figures for Prometheus."""
         return Response(service.monitor.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -81,8 +81,7 @@ class Watch:
             waiting, self._waiting = self._waiting, []
         self._count(waiting)
         with self._lock:
-            result: FloatArray = self._before + self._now
-            return result
+            return self._before + self._now
 
     def drift(self) -> dict[str, tuple[float, float]]:
         """Stability index and distance by feature and of the score; nothing without a profile or documents."""

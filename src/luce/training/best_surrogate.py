@@ -55,7 +55,7 @@ def train_best(trainer: Trainer, task: Task) -> Trained:
 def _to_the_end(trainer: Trainer) -> Trainer:
     """A trainer that ends where the risk falls no more."""
     if trainer.name == "listwise_boosting" and not getattr(trainer, "tol", 1.0):
-        return with_settings("trainer", trainer, {"tol": CONVERGED})  # type: ignore[no-any-return]
+        return with_settings("trainer", trainer, {"tol": CONVERGED})
     return trainer
 
 
