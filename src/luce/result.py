@@ -241,14 +241,11 @@ def html_table(sheet: Sheet, most: int = _MOST) -> str:
     """
     rows = sheet.rows
     head = "".join(f"<th>{escape(name)}</th>" for name in sheet.columns)
-    body = "".join("<tr>" + "".join(f"<td>{_html(cell)}</td>" for cell in row) + "</tr>" for row in rows[:most])
+    shown = [[f"{c:,}" if isinstance(c, int) and not isinstance(c, bool) else _text(c, 4) for c in row] for row in rows]
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in shown[:most])
     left = f"<p>... and {len(rows) - most:,} more</p>" if len(rows) > most else ""
     first = f"<tr>{head}</tr>" if any(name.strip() for name in sheet.columns) else ""
     return f"<table><caption>{escape(sheet.title)}</caption>{first}{body}</table>{left}"
-
-
-def _html(cell: Any) -> str:
-    return escape(f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else _text(cell, 4))
 
 
 def markdown_table(sheet: Sheet) -> str:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import luce
-from luce.cli.click_options import ClickOptions, with_click_loss
-from luce.cli.train_options import What
+from luce.cli.train_options import ClickOptions, What, with_click_loss
 from luce.clicks.simulation import production, simulate_sessions, write_log
 
 

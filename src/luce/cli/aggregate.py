@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import Report, SeedOption, TableReport, check_outputs, check_unused
+from luce.cli.common import Publishing, Report, SeedOption, TableReport, check_outputs, check_unused
 from luce.cli.options import flag
-from luce.cli.publishing import Publishing
 from luce.display import check_picture, finished
 from luce.errors import SettingError
 from luce.result import check_ending, json_text, sheet_of

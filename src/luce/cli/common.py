@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from luce import result as forms
+from luce.cli.options import flag
 from luce.errors import SettingError
-from luce.result import Result, Sheet, for_terminal, json_text, latex_table, markdown_table, seen, seen_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,38 +94,42 @@ class Report:
         return Console(stderr=True, highlight=False)
 
     @property
-    def form(self) -> Callable[[Sheet], str] | None:
+    def form(self) -> Callable[[forms.Sheet], str] | None:
         """What makes text of a table; None: a table for the terminal."""
         return None
 
     def say(self, text: str) -> None:
         """A remark for a person."""
         if not self.quiet:
-            self.stderr.print(seen_lines(text), markup=False, soft_wrap=True)
+            self.stderr.print(forms.seen_lines(text), markup=False, soft_wrap=True)
 
     def wrote(self, *paths: Path) -> None:
         """Say which files were written."""
         for path in paths:
             self.say(f"Wrote {path}.")
 
-    def result(self, human: str | Sheet | Sequence[Sheet | str] | Result, machine: Any = None) -> None:
+    def result(
+        self, human: str | forms.Sheet | Sequence[forms.Sheet | str] | forms.Result, machine: Any = None
+    ) -> None:
         """The result: a text or tables for a person, JSON for a machine, which is the result's own unless given."""
         if self.as_json:
-            print(json_text(human.as_dict() if machine is None and isinstance(human, Result) else machine))
+            print(forms.json_text(human.as_dict() if machine is None and isinstance(human, forms.Result) else machine))
             return
-        if isinstance(human, Result):
+        if isinstance(human, forms.Result):
             human = human.sheets()
-        for one in [human] if isinstance(human, str | Sheet) else human:
+        for one in [human] if isinstance(human, str | forms.Sheet) else human:
             if isinstance(one, str):
-                print(seen_lines(one))
+                print(forms.seen_lines(one))
             elif self.form is not None:
                 print(self.form(one))
             else:
                 from rich.console import Console
 
-                Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(for_terminal(one))
+                Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(forms.for_terminal(one))
 
-    def show(self, result: Result, machine: Any = None, *, top: int | None = None, more: Sequence[Sheet] = ()) -> None:
+    def show(
+        self, result: forms.Result, machine: Any = None, *, top: int | None = None, more: Sequence[forms.Sheet] = ()
+    ) -> None:
         """A result with all that it says of itself: its tables, its first `top` rows, lines and notes."""
         sheets = [*(sheet.cut(top) for sheet in result.sheets()), *(sheet.cut(top) for sheet in more)]
         self.result(sheets, result.as_dict() if machine is None else machine)
@@ -142,7 +147,7 @@ class Report:
             return
         from luce.display import progress_bar
 
-        with progress_bar(seen(title), names) as bar:
+        with progress_bar(forms.seen(title), names) as bar:
             yield bar
 
 
@@ -159,9 +164,9 @@ class TableReport(Report):
         super().__post_init__()
 
     @property
-    def form(self) -> Callable[[Sheet], str] | None:
+    def form(self) -> Callable[[forms.Sheet], str] | None:
         """What makes text of a table."""
-        return latex_table if self.latex else markdown_table if self.markdown else None
+        return forms.latex_table if self.latex else forms.markdown_table if self.markdown else None
 
 
 def settings_from(pairs: list[str] | None) -> dict[str, Any]:
@@ -244,3 +249,38 @@ def refuse_two(name: str, given: Any, others: Mapping[str, Any]) -> None:
     other = next((other for other, value in others.items() if value), None)
     if given and other is not None:
         raise SettingError(f"--{name} and --{other} were given; give one of them.")
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """A page to publish."""
+
+    page: Path | None = flag(None, "Write a page to publish: .html", "--html", "--page")
+    site: Path | None = flag(None, "Write a static site into this folder: index, items, JSON.")
+    title: str | None = flag(None, "Title of the page.")
+    date: str | None = flag(None, "Date that the page shows.")
+    source: str | None = flag(None, "Where the results come from, for the page.")
+    link: list[str] | None = flag(None, "item=address; may be repeated.")
+
+    def check(self, context: typer.Context) -> None:
+        """Refuse what cannot be written, and words for no page."""
+        forms.check_ending(self.page, (".html",))
+        if self.page is None and self.site is None:
+            check_unused(context, [Publishing], "does nothing without --html or --site")
+
+    def write(self, board: Any, **more: Any) -> None:
+        """Write what was asked for."""
+        from luce.report.board_pages import write_board_page, write_board_site
+
+        links = {}
+        for text in self.link or ():
+            name, sign, address = text.partition("=http")
+            if not sign:
+                raise SettingError(f"--link was given {text!r}; it takes item=https://...")
+            links[name] = f"http{address}"
+        told = {"title": self.title, "date": self.date, "source": self.source, "links": links or None}
+        given = more | {name: value for name, value in told.items() if value is not None}
+        if self.page is not None:
+            write_board_page(board, self.page, **given)
+        if self.site is not None:
+            write_board_site(board, self.site, **given)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.click_options import LogUse
 from luce.cli.common import Report, SeedOption, TableReport, check_outputs, check_unused, listed, settings_from
 from luce.cli.data_options import DaskOption, Reading, is_model, on_cluster, one_file, read_matching, say_columns
 from luce.cli.options import Given, Shown, flag
+from luce.cli.train_options import LogUse
 from luce.display import check_picture, plot_intervals
 from luce.errors import SettingError
 from luce.metrics.conventions import PRESETS, Conventions, conventions

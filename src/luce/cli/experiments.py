@@ -311,7 +311,7 @@ def _tune_surrogate(
 
     `fixed` holds settings of the ranker, those of its parts as `loss__NAME` and `scorer__NAME`.
     """
-    from luce.experiments.state import safe_name
+    from luce.experiments.desk import safe_name
     from luce.experiments.surrogate import Surrogate, best_surrogate, surrogate_sheets, write_surrogates
     from luce.ranker import Ranker
 

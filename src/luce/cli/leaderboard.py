@@ -10,9 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment
-from luce.cli.common import Report, SeedOption, TableReport, check_unused, number_from
+from luce.cli.common import Publishing, Report, SeedOption, TableReport, check_unused, number_from
 from luce.cli.options import Shown, flag
-from luce.cli.publishing import Publishing
 from luce.display import PICTURES, check_picture
 from luce.errors import SettingError
 from luce.result import check_ending

@@ -205,29 +205,20 @@ def simulate_clicks(
     import numpy as np
 
     import luce
-    from luce.clicks.simulation import (
-        Users,
-        attraction,
-        check_log_output,
-        production,
-        simulate_counts,
-        simulate_sessions,
-        weak_rankers,
-        write_log,
-    )
+    from luce.clicks import simulation
     from luce.data.named_rows import NO_IDS
     from luce.errors import DataError, SettingError
     from luce.model_file import load
 
-    check_log_output(out)
-    people = Users(given.users, given.eta)
+    simulation.check_log_output(out)
+    people = simulation.Users(given.users, given.eta)
     for name, number in (("sessions", given.sessions), ("impressions", given.impressions)):
         if number is not None and number < 1:
             raise SettingError(f"{name} is {number}; it must be at least 1.")
     refuse_two("sessions", given.sessions, {"impressions": given.impressions})
     if given.ranker and given.weak_share is not None:
         raise SettingError("--weak-share is for the weak rankers, which --ranker replaces; give one of them.")
-    attraction(np.zeros(1), given.noise)
+    simulation.attraction(np.zeros(1), given.noise)
     groups = luce.read(data, **reading.given())
     if groups.document_ids is None:
         raise DataError(NO_IDS)
@@ -235,17 +226,17 @@ def simulate_clicks(
     if given.ranker:
         shown_by = [load(path).predict(groups) for path in given.ranker]
     else:
-        shown_by = weak_rankers(groups, rng, share=0.05 if given.weak_share is None else given.weak_share)
-    made = production(groups, shown_by, shown=given.shown, swap=given.swap)
+        shown_by = simulation.weak_rankers(groups, rng, share=0.05 if given.weak_share is None else given.weak_share)
+    made = simulation.production(groups, shown_by, shown=given.shown, swap=given.swap)
     total = groups.n_queries * (given.impressions or 20) if given.sessions is None else given.sessions
     how: dict[str, Any] = {"sessions": total, "users": people, "noise": given.noise}
     if out.suffix == ".lucedata":
-        counts = simulate_counts(groups, made, rng, **how)
+        counts = simulation.simulate_counts(groups, made, rng, **how)
         counts.save(out)
         rows, clicks = int(counts.shown.sum()), int(counts.clicked.sum())
     else:
-        log = simulate_sessions(groups, made, rng, **how)
-        write_log(log, groups, out)
+        log = simulation.simulate_sessions(groups, made, rng, **how)
+        simulation.write_log(log, groups, out)
         rows, clicks = len(log.row), int(log.clicked.sum())
     facts = {
         "file": str(out),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.click_options import ClickOptions, with_click_loss
 from luce.cli.common import INTERRUPTED, Report, SeedOption, interrupted, interruptible
 from luce.cli.data_options import (
     DaskOption,
@@ -21,7 +20,7 @@ from luce.cli.data_options import (
     read_matching,
     say_columns,
 )
-from luce.cli.train_options import Details, Fitting, Stated, Validation, What
+from luce.cli.train_options import ClickOptions, Details, Fitting, Stated, Validation, What, with_click_loss
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
 

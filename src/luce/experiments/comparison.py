@@ -84,17 +84,18 @@ class ModelComparison(Result):
     @property
     def models(self) -> list[str]:
         """Models that gave an outcome on every fold, in the order in which they were given."""
-        folds = {name: {o.fold for o in self.outcomes if o.model == name} for name in self._named()}
+        folds: dict[str, set[str]] = {}
+        for outcome in self.outcomes:
+            folds.setdefault(outcome.model, set()).add(outcome.fold)
         return [name for name, seen in folds.items() if len(seen) == len(self.settings["folds"])]
 
     @property
     def failed(self) -> dict[str, str]:
         """Models without an outcome on some fold, each with the error that kept it from it."""
-        whole = self.models
-        errors = {failure.model: failure.error for failure in reversed(self.failures)}
-        return {
-            name: errors.get(name, "") for name in dict.fromkeys(f.model for f in self.failures) if name not in whole
-        }
+        whole, errors = self.models, dict[str, str]()
+        for failure in self.failures:
+            errors.setdefault(failure.model, failure.error)
+        return {name: error for name, error in errors.items() if name not in whole}
 
     def __repr__(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
@@ -138,17 +139,15 @@ class ModelComparison(Result):
 
     def as_dict(self, baseline: str | None = None) -> dict[str, Any]:
         """The leaderboard, the tests behind it, those against a baseline, and what failed."""
-        record = {
-            "leaderboard": self.leaderboard(),
-            "statistics": self.statistics(),
-            "baseline": None if baseline is None else self.statistics(baseline),
-            "failures": [vars(failure) for failure in self.failures],
-            "settings": self.settings,
-        }
-        return plain(record)
-
-    def _named(self) -> list[str]:
-        return list(dict.fromkeys(outcome.model for outcome in self.outcomes))
+        return plain(
+            {
+                "leaderboard": self.leaderboard(),
+                "statistics": self.statistics(),
+                "baseline": None if baseline is None else self.statistics(baseline),
+                "failures": [vars(failure) for failure in self.failures],
+                "settings": self.settings,
+            }
+        )
 
     def fold_means(self, model: str, metric: str) -> FloatArray:
         """The mean over queries, fold by fold; NaN where a fold has no query that the metric counts."""

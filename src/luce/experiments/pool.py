@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from luce.errors import SettingError
 from luce.experiments.estimators import OWN_FILES, run_file
-from luce.experiments.work import Bench, Failed, Fit, Result, Task, attempt, sentence
+from luce.experiments.work import Bench, Failed, Fit, Result, Task, sentence
 from luce.numerics.threads import n_threads, set_threads
 
 _WORTH_WORKERS = 20.0
@@ -82,7 +82,7 @@ class Pool:
         key, task = self._pending.pop(0)
         begin = time.perf_counter()
         started(key)
-        result = attempt(self.bench, task)
+        result = self.bench.attempt(task)
         if isinstance(task, Fit):
             self._times.append(time.perf_counter() - begin)
         return key, result
@@ -199,4 +199,4 @@ def _begin(setup: bytes, threads: int, files: dict[str, str]) -> None:
 
 def _work(task: Task) -> Result:
     """A piece of work in a worker."""
-    return attempt(_BENCH[0], task)
+    return _BENCH[0].attempt(task)

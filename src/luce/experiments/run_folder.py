@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from luce.data.text_files import write_csv
 from luce.errors import DataError
 from luce.experiments.comparison import ModelComparison
-from luce.experiments.state import safe_name
+from luce.experiments.desk import safe_name
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import mean_of
 from luce.numerics.segments import query_index

@@ -206,9 +206,15 @@ class Bench:
         """Bytes of features of the largest fold that was read."""
         return max((sum(part.X.nbytes for part in parts) for parts in self._parts.values()), default=0)
 
-    def do(self, task: Task) -> Trial | Verdict:
-        """One piece of work."""
-        return self._fit(task) if isinstance(task, Fit) else self._judge(task)
+    def attempt(self, task: Task) -> Result:
+        """Do a piece of work; what a user's data or settings bring an engine to refuse is a result, too.
+
+        Anything else is a defect of luce, which ends this process: beside workers of their own, only itself.
+        """
+        try:
+            return self._fit(task) if isinstance(task, Fit) else self._judge(task)
+        except failures() as error:
+            return Failed(sentence(error))
 
     def _fit(self, task: Fit) -> Trial:
         setup = self.setup
@@ -285,17 +291,6 @@ def _share(train: Groups, share: float, seed: int) -> Groups:
     order = np.random.default_rng([seed, train.n_queries]).permutation(train.n_queries)
     count = min(train.n_queries, max(2, round(share * train.n_queries)))
     return train.take(np.sort(order[:count]))
-
-
-def attempt(bench: Bench, task: Task) -> Result:
-    """Do a piece of work; what a user's data or settings bring an engine to refuse is a result, too.
-
-    Anything else is a defect of luce, which ends this process: beside workers of their own, only itself.
-    """
-    try:
-        return bench.do(task)
-    except failures() as error:
-        return Failed(sentence(error))
 
 
 def sentence(error: BaseException) -> str:

@@ -37,18 +37,15 @@ def compared(target: str, models: Sequence[str | bytes], X: _Rows, names: Sequen
     A Python file is evaluated on the first 5000 rows, everything else on all.
     """
     rows = min(len(X), _PYTHON_ROWS) if target == "python" else len(X)
-    found = np.sum([evaluate_export(target, model, X[:rows], names).astype(np.float64) for model in models], axis=0)
+    found: FloatArray = np.sum(
+        [_EVALUATORS[target](model, X[:rows], list(names)) for model in models], axis=0, dtype=np.float64
+    )
     largest = float(np.max(np.abs(found - scores[:rows])))
     reordered = 0
     for a, b in pairwise(np.minimum(offsets, rows).tolist()):
         by_model = found[a:b][np.lexsort((found[a:b], scores[a:b]))]
         reordered += bool(np.any(by_model[1:] < by_model[:-1]))
     return ExportDifference(rows, largest, float(found.min()), float(found.max()), reordered)
-
-
-def evaluate_export(target: str, content: str | bytes, X: _Rows, names: Sequence[str]) -> NDArray[Any]:
-    """The scores that the reader of a format would give these rows; `names` are the features as exported."""
-    return _EVALUATORS[target](content, X, list(names))
 
 
 def _elasticsearch(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:

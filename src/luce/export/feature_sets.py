@@ -124,11 +124,7 @@ def _function(form: Form, column: Column) -> str:
     if column.gap:
         return f"if(exists({field}),0,1)"
     assert column.codes is not None
-    hits = ",".join(
-        f"termfreq({field},{_quoted(form.category(column.feature, code))})" for code in sorted(column.codes)
-    )
+    names = [form.category(column.feature, code) for code in sorted(column.codes)]
+    quoted = [name.replace("\\", "\\\\").replace("'", "\\'") for name in names]
+    hits = ",".join(f"termfreq({field},'{name}')" for name in quoted)
     return f"if(sum({hits}),1,0)"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

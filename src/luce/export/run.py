@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.errors import DataError, SettingError
 from luce.export.bounds import auto_offset
 from luce.export.engine_terms import for_engine
 from luce.export.evaluate import ExportDifference, compared
 from luce.export.names import renamed
-from luce.export.request import Request, Written
+from luce.export.request import Request
 from luce.export.texts import CHECK, check_lines, elasticsearch_queries, refuse_python_only, solr_queries
 from luce.form import Form, Linear, SecondOrder, Trees, form_of
 from luce.registry import Registry, canonical
@@ -202,7 +201,9 @@ def export_model(
         # Plain weights leave the intercept out.
         linear = [part for part in form.parts if isinstance(part, Linear)] if folded else []
         shift = added - sum(part.intercept for part in linear)
-        X, names = _seen(check.X, form.names, written)
+        X, names = check.X, list(form.names)
+        if written.columns is not None:  # what the target is to be given is made of the features
+            X, names = np.column_stack([c.values(X) for c in written.columns.values()]), list(written.columns)
         comparison = compared(canonical(target), written.models, X, names, scores + shift, check.offsets)
         if text is not None and texts is not None:
             order = np.arange(len(X)) if check.row_order is None else check.row_order
@@ -248,13 +249,6 @@ def _scores(model: Ranker, check: Groups) -> FloatArray:
             "values; check it on rows without them."
         )
     return scores
-
-
-def _seen(X: NDArray[np.float32], names: tuple[str, ...], written: Written) -> tuple[NDArray[np.float32], list[str]]:
-    """The rows as the features that the target is to be given."""
-    if written.columns is None:
-        return X, list(names)
-    return np.column_stack([c.values(X) for c in written.columns.values()]), list(written.columns)
 
 
 def _about_sign(

@@ -11,8 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.metrics.lists import Lists
-from luce.metrics.ranked import Ranking, longest_of, ranked_query
+from luce.metrics.lists import Lists, Ranking, longest_of, ranked_query
 from luce.numerics.compiled import kernel, part
 from luce.numerics.sorting import add_at, sum_before
 from luce.types import FloatArray, IntArray

@@ -14,8 +14,7 @@ from scipy import sparse
 
 from luce.data.named_rows import numbered_by_query
 from luce.errors import DataError
-from luce.metrics.lists import Lists
-from luce.metrics.ranked import Ranked, rank, ranked_query
+from luce.metrics.lists import Lists, Ranked, rank, ranked_query
 from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray

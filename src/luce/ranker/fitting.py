@@ -207,7 +207,7 @@ class Fitting(Probabilities):
             self.base_ = None
             return self._base_scores(data, given, moved)
         new: Any = self.base if to_be_fitted(self.base) else None
-        if self.base is None and given is None and parts.reranks:
+        if self.base is None and given is None and parts.trainer.name in ("reranking", "greedy"):
             from luce.ranker.estimator import Ranker
 
             new = Ranker("listnet", random_state=self.random_state)

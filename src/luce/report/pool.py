@@ -141,11 +141,6 @@ class ReportedRun:
         """Seed of the run, which also seeds what a report draws."""
         return int(self.run.settings.get("seed") or 0)
 
-    @property
-    def data_name(self) -> str:
-        """What the data are called."""
-        return Path(str(self.run.settings.get("data") or self.run.folder)).resolve().name
-
     @cached_property
     def rankers(self) -> dict[int, dict[int, Ranker]]:
         """The chosen models by number, best first, each by fold; without those that are gone or damaged."""
