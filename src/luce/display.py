@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from luce.errors import MissingExtraError
+from luce.errors import needing
 from luce.result import check_ending
 
 if TYPE_CHECKING:
@@ -27,11 +27,9 @@ _SECONDS = 0.2
 
 @cache
 def _picture() -> type[Figure]:
-    try:
+    with needing("A picture", "plot"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("A picture", "plot") from error
 
     class Picture(Figure):
         """A figure that a notebook shows, whichever backend it has."""

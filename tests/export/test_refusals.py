@@ -14,9 +14,9 @@ import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, MissingExtraError, SettingError, UnknownNameError
 from luce.export import export_model, targets
-from luce.export.bounds import auto_offset
 from luce.export.evaluate import compared
-from luce.export.names import read_feature_names, renamed
+from luce.export.request import read_feature_names, renamed
+from luce.export.run import auto_offset
 from luce.export.run import export_model as _export
 from luce.export.tree_nodes import above, at_most, missing_goes_left, missing_is_zero
 from luce.form import Column, Form, Layer, Linear, Network, Term, Trees, form_of, merged

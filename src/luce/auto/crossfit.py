@@ -383,7 +383,11 @@ class CrossFit:
         fold, scores = self._fold(job), np.empty(self.data.n_rows)
         models = [path.at(walked.step) for path in walked.paths]
         for k, model in enumerate(models):
-            scores[np.repeat(fold == k, self.data.sizes)] = self._scores(model, self.data.take(fold == k))
+            seen = self.data.take(fold == k)
+            if isinstance(model, FittedLinear) and self.filling is not None:
+                seen = self.filling.applied(seen)
+            found = model.score(seen.X) if isinstance(model, Forest) else model.score(seen.X, seen.offsets)
+            scores[np.repeat(fold == k, self.data.sizes)] = found
         forest, linear = summed(models, [1.0 / len(models)] * len(models))
         return Fitted(job.member, forest if linear is None else linear, scores, walked.step, walked.at_limit)
 
@@ -447,12 +451,6 @@ class CrossFit:
 
     def _checkpoints(self, folder: FilePath, job: Job) -> Checkpoints:
         return Checkpoints(folder / job.name.replace("#", "-"), {**(self.fingerprint or {}), "job": job.name})
-
-    def _scores(self, model: Forest | FittedLinear, held: Groups) -> FloatArray:
-        if isinstance(model, Forest):
-            return model.score(held.X)
-        seen = held if self.filling is None else self.filling.applied(held)
-        return model.score(seen.X, seen.offsets)
 
 
 def _alone(alone: bool, work: Callable[[], T]) -> T:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import Report, SeedOption, TableReport, check_outputs, check_unused, listed, settings_from
+from luce.cli.common import (
+    Report,
+    SeedOption,
+    TableReport,
+    check_outputs,
+    check_unused,
+    listed,
+    refuse_two,
+    settings_from,
+)
 from luce.cli.data_options import DaskOption, Reading, is_model, on_cluster, one_file, read_matching, say_columns
 from luce.cli.options import Given, Shown, flag
 from luce.cli.train_options import LogUse
@@ -105,8 +114,7 @@ class _Rankings:
             if judges and (self.run is not None or self.subtopics is not None):
                 other = "run" if self.run is not None else "subtopics"
                 raise SettingError(f"--{option} judges --model or --scores on DATA; leave out --{other}.")
-        if self.orders and self.comparisons:
-            raise SettingError("--orders and --comparisons were given; give one of them.")
+        refuse_two("orders", self.orders, {"comparisons": self.comparisons})
         if (not data) == (self.qrels is None):
             raise SettingError("Give the judged data as DATA, or for --run as --qrels FILE: one of the two.")
 
@@ -222,7 +230,11 @@ def evaluate(
     }
     report.result(_tables(result, rivals, comparisons), machine)
     if more.plot is not None:
-        _plot(comparisons, more.plot)
+        panels: dict[str, list[Any]] = {}
+        for row in comparisons:
+            found_of = panels.setdefault(f"difference of {row['metric']} (95%)", [])
+            found_of.append((row["against"], row["difference"], row["low"], row["high"]))
+        plot_intervals(panels, more.plot)
         report.wrote(more.plot)
 
 
@@ -361,14 +373,6 @@ def _compare(result: Evaluation, rivals: dict[str, Evaluation], seed: int) -> li
         for name, rival in rivals.items()
     ]
     return [{"against": row.pop("model"), **row} for row in against(found, seed)]
-
-
-def _plot(comparisons: list[dict[str, Any]], path: Path) -> None:
-    panels: dict[str, list[Any]] = {}
-    for row in comparisons:
-        found = panels.setdefault(f"difference of {row['metric']} (95%)", [])
-        found.append((row["against"], row["difference"], row["low"], row["high"]))
-    plot_intervals(panels, path)
 
 
 def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list[dict[str, Any]]) -> list[Sheet]:

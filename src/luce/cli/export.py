@@ -30,7 +30,7 @@ class _Form:
 
     def settings(self, model: Path) -> dict[str, Any]:
         """As `luce.export` takes them; a model without a name has that of its file."""
-        from luce.export.names import read_feature_names
+        from luce.export.request import read_feature_names
 
         given, offset = self.feature_names, self.offset.strip().lower()
         return {

@@ -208,7 +208,8 @@ class Sectioned(TyperCommand):
         if len(shown) < len(sections):
             left = [name for name in sections if name not in shown]
             with formatter.section("More options (--help-all says what they do)"):
-                formatter.write_dl([(name, ", ".join(_first(row) for row in sections[name])) for name in left])
+                firsts = {name: [row[0].split()[0].rstrip(",") for row in sections[name]] for name in left}
+                formatter.write_dl([(name, ", ".join(options)) for name, options in firsts.items()])
 
 
 EVERY_DAY = (
@@ -220,10 +221,6 @@ EVERY_DAY = (
     "How settings are sought",
 )
 """Headings of what long helps show at first."""
-
-
-def _first(row: tuple[str, str]) -> str:
-    return row[0].split()[0].rstrip(",")
 
 
 class Commands(TyperGroup):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from luce.cli import data_options
 from luce.cli.common import Report, SeedOption, check_outputs, check_unused, refuse_two, settings_from
-from luce.cli.data_options import Reading, check_predictions, is_base, read_matching, say_columns, write_scores
+from luce.cli.data_options import Reading, check_there, is_base, read_matching, say_columns
 from luce.cli.options import flag
 from luce.errors import DataError, SettingError
 
@@ -105,9 +106,9 @@ def rerank(
     sources = _Sources(report, reading.given(), beside, learning.qrels)
     if model is not None:
         check_unused(context, [_Learning, "seed"], "is for training, and --model applies a reranker")
-        check_predictions(files.out, files.format)
+        data_options.check_predictions(files.out, files.format)
         groups, scores = _applied(model, base, data, sources)
-        write_scores(report, files.out, groups, scores, files.format, tag="luce-rerank")
+        data_options.write_scores(report, files.out, groups, scores, files.format, tag="luce-rerank")
         return
     check_unused(context, ["out", "format"], "is for the ranking of --model, and a trained reranker goes to --save")
     check_outputs(save)
@@ -134,15 +135,22 @@ class _Sources:
         self, path: Path, like: tuple[str, ...] | None = None, schema: Schema | None = None, like_model: bool = True
     ) -> Groups:
         """The documents of a file; `like` and `schema` say which features they must have."""
+        import numpy as np
+
         from luce.data.named_rows import with_subtopics
         from luce.data.readers.detect import beside, read
+        from luce.data.trec import read_qrels
 
         options = self.options if like_model else beside(self.options)
         data = read(path, **self.options) if like is None else read_matching(path, like, options, schema)
         if like is None:
             say_columns(self.report, data)
-        if self.qrels is not None:
-            data = _judged(data, self.qrels)
+        if self.qrels is not None:  # a document without a judgement has grade 0
+            y = read_qrels(self.qrels).grades_of(data)
+            if np.isnan(y).all():
+                what = f"{self.qrels} judges none of the documents of the data"
+                raise DataError(f"{what}; check the query and document ids.")
+            data = replace(data, y=np.nan_to_num(y))
         if self.relations:
             data = self._related(path, data)
         if self.subtopics is not None:
@@ -167,20 +175,6 @@ class _Sources:
         return related
 
 
-def _judged(data: Groups, path: Path) -> Groups:
-    """Labels from judgements; a document without one has grade 0."""
-    from dataclasses import replace
-
-    import numpy as np
-
-    from luce.data.trec import read_qrels
-
-    y = read_qrels(path).grades_of(data)
-    if np.isnan(y).all():
-        raise DataError(f"{path} judges none of the documents of the data; check the query and document ids.")
-    return replace(data, y=np.nan_to_num(y))
-
-
 def _to_train(base: Path) -> Ranker | None:
     """The system that `model:NAME` names, to be trained as the base."""
     kind, colon, name = str(base).partition(":")
@@ -193,13 +187,6 @@ def _to_train(base: Path) -> Ranker | None:
     if not isinstance(found, Ranker):
         raise SettingError(f"The base {base} aggregates rankings; a base must score documents by features.")
     return found
-
-
-def _check_files(*paths: Path | None) -> None:
-    """Base scores are read after the documents, which may take long: whether they are there is checked before."""
-    for path in paths:
-        if path is not None and not path.is_file():
-            raise DataError(f"{path}: no such file; base scores are a TREC run, a file of scores, or a model.")
 
 
 def _scores(path: Path | None, data: Groups) -> FloatArray:
@@ -218,7 +205,7 @@ def _train(
 
     report = sources.report
     new, valid, valid_base = _to_train(base), learning.valid, learning.valid_base
-    _check_files(None if new else base, valid_base)
+    check_there(None if new else base, valid_base)
     if valid is None and valid_base is not None:
         raise SettingError("--valid-base goes with --valid; give both.")
     groups = sources.read(data, *_features_of(base))
@@ -280,7 +267,7 @@ def _applied(model: Path, base: Path, data: Path, sources: _Sources) -> tuple[Gr
     from luce.base import make_base
     from luce.model_file import load
 
-    _check_files(base)
+    check_there(base)
     ranker = load(model)
     if not hasattr(ranker.scorer_, "kernel_table"):
         raise SettingError(f"{model} holds no reranker; use luce predict for it.")

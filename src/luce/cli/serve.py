@@ -11,7 +11,7 @@ import typer
 from luce.checks import number
 from luce.cli.common import JsonFlag, QuietFlag, Report
 from luce.cli.options import Shown, flag
-from luce.errors import DataError, MissingExtraError, SettingError
+from luce.errors import DataError, SettingError, needing
 from luce.result import check_ending
 from luce.serve.settings import Limits
 
@@ -136,14 +136,12 @@ def serve(
     paths = _named(models)
     import gc
 
-    try:
+    with needing("luce serve", "serve"):
         import uvicorn
 
         from luce.serve.access import read_token
         from luce.serve.app import create_app
         from luce.serve.wire import guarded
-    except ImportError as error:
-        raise MissingExtraError("luce serve", "serve") from error
 
     tls = access.tls()
     token = None if access.token_file is None else read_token(access.token_file)

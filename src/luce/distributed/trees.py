@@ -161,18 +161,17 @@ class _SpreadBoosting(Additive):
         own = self.scorer.engine_parameters(self.spread.n_rows, self.spread.feature_names)
         draws = {"bagging_fraction": self.scorer.bagging_fraction, "feature_fraction": self.scorer.feature_fraction}
         own |= draws | {"subsample_freq": 1 if self.scorer.bagging_fraction < 1 else 0}
-        own |= {"objective": self.scorer.objective or self._objective()}
+        objective: Any = self.scorer.objective
+        if objective is None:
+            # All workers divide by one mean curvature, that of the whole set at these scores.
+            tasks = self.spread.ask("positive_curvature", self.parts, self.scores, loss=self.loss)
+            mean = sum(answers(self.spread.client, tasks)) / self.spread.n_rows
+            objective = _SerialObjective(self.loss, curvature=self.scorer.curvature, floor=self.scorer.curvature_floor)
+            objective.shared = Shared(mean, self.row_weight)
+        own |= {"objective": objective}
         # What a segment draws depends on the seed and its place alone.
         own |= {"random_state": int(np.random.default_rng([self.task.seed, self.run.iteration]).integers(2**31))}
         return {_NAMES.get(name, name): value for name, value in own.items()}
-
-    def _objective(self) -> LightGBMObjective:
-        """The loss for LightGBM: all workers divide by one mean curvature, that of the whole set at these scores."""
-        tasks = self.spread.ask("positive_curvature", self.parts, self.scores, loss=self.loss)
-        sums = answers(self.spread.client, tasks)
-        objective = _SerialObjective(self.loss, curvature=self.scorer.curvature, floor=self.scorer.curvature_floor)
-        objective.shared = Shared(sum(sums) / self.spread.n_rows, self.row_weight)
-        return objective
 
 
 def _after_loss(client: Client) -> None:

@@ -116,7 +116,6 @@ class ModelTally:
     seconds: float = 0.0
     best: float | None = None
     """The best validation value of a fit so far, over all folds."""
-    best_on: str = ""
     fold: str = ""
     """The fold that was begun last."""
     error: str = ""
@@ -159,7 +158,7 @@ class Tally:
         """So many fits of a model will come."""
         self.models.setdefault(model, ModelTally()).total += fits
 
-    def note(self, model: str, fold: str, result: Trial | Failed, *, kept: bool = False) -> None:
+    def note(self, model: str, result: Trial | Failed, *, kept: bool = False) -> None:
         """A fit has ended, now or in an earlier run."""
         row = self.models[model]
         if isinstance(result, Failed):
@@ -172,7 +171,7 @@ class Tally:
             row.done += 1
             row.seconds += result.seconds
         if row.best is None or is_better(result.validation, row.best, self.metric):
-            row.best, row.best_on = result.validation, fold
+            row.best = result.validation
 
 
 Watch = Callable[[Tally, str, str, Any], None]
@@ -242,7 +241,7 @@ class Desk:
         fold = self.setup.folds[asked.task.fold].name
         if isinstance(asked.task, Fit):
             assert not isinstance(result, Verdict)
-            self.tally.note(asked.model, fold, result, kept=kept)
+            self.tally.note(asked.model, result, kept=kept)
         if not isinstance(result, Verdict):
             self.tell(asked.model, fold, result)
         return asked.key, result

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.errors import MissingExtraError
+from luce.errors import needing
 from luce.types import FloatArray, IntArray
 
 _PYTHON_ROWS = 5000
@@ -172,20 +172,16 @@ def _lightgbm(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
 
 
 def _xgboost(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
-    try:
+    with needing("A check of XGBoost's model", "xgboost"):
         import xgboost
-    except ImportError as error:
-        raise MissingExtraError("A check of XGBoost's model", "xgboost") from error
     booster = xgboost.Booster(params={"nthread": 1})
     booster.load_model(bytearray(content.encode()))
     return np.asarray(booster.predict(xgboost.DMatrix(X, feature_names=names, nthread=1)))
 
 
 def _onnx(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
-    try:
+    with needing("A check of an ONNX model", "onnx"):
         import onnxruntime
-    except ImportError as error:
-        raise MissingExtraError("A check of an ONNX model", "onnx") from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

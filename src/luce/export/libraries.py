@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from luce.export.engine_terms import in_order
-from luce.export.names import check_names
-from luce.export.request import Request, Written, filled_outside, refuse
+from luce.export.request import Request, Written, check_names, filled_outside, refuse
 from luce.export.search_engines import tree_list
 from luce.export.tree_nodes import above, check_plain, missing_goes_left
 from luce.form import Form, Linear, Trees

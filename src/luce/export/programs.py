@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.errors import MissingExtraError
+from luce.errors import needing
 from luce.export.engine_terms import without_sets
 from luce.export.request import Request, Written, activation
 from luce.export.texts import python_program
@@ -24,10 +24,8 @@ _ACTIVATIONS = {"relu": "Relu", "leaky_relu": "LeakyRelu", "sigmoid": "Sigmoid",
 
 def write_onnx(request: Request) -> Written:
     """A model file with the input `features` and the output `scores`; a sum of parts is added up in the graph."""
-    try:
+    with needing("Export to ONNX", "onnx"):
         from onnx import TensorProto, checker, helper
-    except ImportError as error:
-        raise MissingExtraError("Export to ONNX", "onnx") from error
     form = request.form
     graph = _Graph(helper)
     matrices: dict[tuple[Column, ...], str] = {raw_columns(len(form.names)): "features"}

@@ -13,8 +13,7 @@ from luce.errors import SettingError
 from luce.export import texts, tree_nodes
 from luce.export.engine_terms import engine_columns, in_order, weighted
 from luce.export.feature_sets import elasticsearch_features, solr_features
-from luce.export.names import check_name, check_names
-from luce.export.request import Request, Written, activation, filled_outside, refuse
+from luce.export.request import Request, Written, activation, check_name, check_names, filled_outside, refuse
 from luce.export.texts import KEYWORDS, index_settings, solr_schema
 from luce.form import Column, Form, Linear, Network, Term, Trees
 

@@ -375,11 +375,7 @@ def python_program(text: Text) -> str:
         "fields": list(text.fields), "names": names, "views": list(VIEWS), "stems": text.language == "english",
         "numbers": text.numbers, "query_features": text.query_features, "k1": text.k1, "b": text.b, "known": known,
     }  # fmt: skip
-    return f"\n\n{_source(tokens)}{_PROGRAM.format(texts=repr(told))}"
-
-
-def _source(module: Any) -> str:
-    """A module without its first text and the imports that an export has at its head."""
-    code = inspect.getsource(module)
-    code = code[code.index('"""', 3) + 3 :]
-    return re.sub(r"^(from __future__|from functools|from typing|import (re|unicodedata)).*\n", "", code, flags=re.M)
+    # The analyzer's module without its first text and the imports that an export has at its head.
+    code = inspect.getsource(tokens).partition('"""')[2].partition('"""')[2]
+    code = re.sub(r"^(from __future__|from functools|from typing|import (re|unicodedata)).*\n", "", code, flags=re.M)
+    return f"\n\n{code}{_PROGRAM.format(texts=repr(told))}"

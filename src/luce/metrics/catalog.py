@@ -74,7 +74,7 @@ FORMULAS = {
     "log_likelihood": Formula(None),
 }
 METRICS = Registry("metric", dict.fromkeys(FORMULAS, "luce.metrics.catalog:FORMULAS"), "luce.metrics")
-register = METRICS.register
+names, register = METRICS.names, METRICS.register
 
 
 @dataclass(frozen=True)
@@ -99,15 +99,6 @@ class Metric:
     def with_settings(self, **settings: Any) -> Metric:
         """The same metric under these conventions."""
         return replace(self, conventions=replace(self.conventions, **settings))
-
-
-def names() -> list[str]:
-    """All metric names, without cut-offs.
-
-    >>> "ndcg" in names()
-    True
-    """
-    return METRICS.names()
 
 
 def get(name: str, *, preset: str | None = None, **settings: Any) -> Metric:

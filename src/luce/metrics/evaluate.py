@@ -189,7 +189,8 @@ def evaluate(
         warnings.warn(_TWO_ORDERS, LuceWarning, stacklevel=2)
     elif moved is not None and order == "input":
         model = check_scores(model, len(moved))[moved]
-    found = evaluate_rows(model, data, metrics, preset=preset, top_k=top_k, comparisons=comparisons, **settings)
+    rules = {"preset": preset, **({} if top_k is None else {"top_k": top_k}), **settings}
+    found = evaluate_rows(model, data, metrics, comparisons=comparisons, **rules)
     wanted = [parse(m, conventions(preset, **settings)) if isinstance(m, str) else of(m) for m in _listed(metrics)]
     own = [m for m, given in zip(wanted, _listed(metrics), strict=True) if isinstance(given, str)]  # others keep theirs
     refuse_unheard(settings, own)
@@ -230,24 +231,27 @@ def evaluate_rows(
     data: Judged,
     metrics: Sequence[str | Metric | OneQuery] | str = DEFAULT_METRICS,
     *,
-    preset: str | None = None,
-    top_k: int | None = None,
     comparisons: Comparisons | None = None,
-    **settings: Any,
+    **rules: Any,
 ) -> Evaluation:
-    """`evaluate` where the scores are known to be in the order of `data`, without remarks."""
+    """`evaluate` where the scores are known to be in the order of `data`, without remarks, by these conventions."""
     comparisons = getattr(data, "judges", None) if comparisons is None else comparisons
     if comparisons is not None:
         if comparisons.holds_pairs and metrics is DEFAULT_METRICS:
             metrics = PAIR_METRICS
         on_lists, judged = _on_lists(model, data, comparisons)
-        by_list = evaluate_rows(on_lists, judged, metrics, preset=preset, top_k=top_k, **settings)
+        by_list = evaluate_rows(on_lists, judged, metrics, **rules)
         return _of_pairs(by_list, graded_rows(comparisons, data.offsets), data) if comparisons.holds_pairs else by_list
-    chosen = conventions(preset, **settings, **({} if top_k is None else {"top_k": top_k}))
+    chosen = conventions(**rules)
     wanted = [parse(m, chosen) if isinstance(m, str) else of(m) for m in _listed(metrics)]
     if not wanted:
         raise SettingError("No metric was named; name at least one, such as 'ndcg@10'.")
-    _refuse_one_name(wanted)
+    for one, other in combinations(wanted, 2):  # where both are luce's own, their values are compared later
+        if one.name == other.name and one.formula != other.formula:
+            raise SettingError(
+                f"Two metrics are named {one.name!r}, and a result has one value for a name; give one of them another "
+                "name, as by fn.name = 'mine'."
+            )
     if not hasattr(data, "offsets"):
         raise SettingError(
             f"The data are {type(data).__name__}; give the model or the scores first, then the Groups (a frame is read "
@@ -303,16 +307,6 @@ def _warn_of_labels(wanted: Sequence[Metric], data: Judged) -> None:
             LuceWarning,
             stacklevel=3,
         )
-
-
-def _refuse_one_name(wanted: Sequence[Metric]) -> None:
-    """Two metrics of one name would be one value; where both are luce's own, their values are compared later."""
-    for one, other in combinations(wanted, 2):
-        if one.name == other.name and one.formula != other.formula:
-            raise SettingError(
-                f"Two metrics are named {one.name!r}, and a result has one value for a name; give one of them another "
-                "name, as by fn.name = 'mine'."
-            )
 
 
 def _listed(metrics: Any) -> list[Any]:

@@ -175,10 +175,10 @@ class Lists:
         firsts = np.flatnonzero(new)
         return Tiers(order, np.append(firsts, len(order)), np.searchsorted(firsts, self.offsets))
 
-    def each(self, kernel: Any, *given: Any) -> FloatArray:
+    def each(self, kernel: Any, *given: Any, ranking: Ranking | None = None) -> FloatArray:
         """A value a query, by a kernel that fills those from a first to a last query, on threads."""
-        out = np.empty(len(self.sizes))
-        map_chunks(lambda _, chunk: kernel(*chunk, self.ranking, *given, out), chunk_queries(self.offsets))
+        out, ranking = np.empty(len(self.sizes)), self.ranking if ranking is None else ranking
+        map_chunks(lambda _, chunk: kernel(*chunk, ranking, *given, out), chunk_queries(self.offsets))
         return out
 
     @property

@@ -104,17 +104,10 @@ class Built:
     remarks: list[str]
 
 
-def write_report(
-    folder: str | Path,
-    out: str | Path,
-    *,
-    data: str | Path | None = None,
-    title: str | None = None,
-    progress: Progress | None = None,
-) -> Built:
-    """Write the report of a run folder to one HTML file."""
+def write_report(folder: str | Path, out: str | Path, **how: Any) -> Built:
+    """Write the report of a run folder to one HTML file; `data`, `title` and `progress` are as in `build_report`."""
     check_output(out)
-    built = build_report(folder, data=data, title=title, progress=progress)
+    built = build_report(folder, **how)
     with atomic_write(out, "w") as stream:
         stream.write(built.html)
     return built

@@ -20,6 +20,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, RedirectResponse
 from numpy.typing import NDArray
+from prometheus_client import generate_latest
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -292,7 +293,8 @@ def _add_routes(app: FastAPI, service: Service, counted: bool) -> None:
     @app.get("/metrics", tags=["service"], response_class=Response, responses={200: as_text})
     async def metrics() -> Response:
         """Figures for Prometheus."""
-        return Response(service.monitor.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        text = generate_latest(service.monitor.registry)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _add_pages(app: FastAPI) -> None:
