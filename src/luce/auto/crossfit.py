@@ -200,21 +200,6 @@ class Pace:
 
 
 @dataclass(frozen=True, eq=False)
-class TreePath:
-    """The trees of all rounds."""
-
-    forest: Forest
-
-    def at(self, step: int) -> Forest:
-        """The trees up to a round."""
-        return self.forest.first(min(step, self.forest.n_trees))
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """For a checkpoint."""
-        return self.forest.arrays()
-
-
-@dataclass(frozen=True, eq=False)
 class LinearPath:
     """The linear scores of all penalties, a row each."""
 
@@ -232,12 +217,13 @@ class LinearPath:
         return vars(self)
 
 
-Path = TreePath | LinearPath
+Path = Forest | LinearPath
+"""The trees of all rounds, or the linear scores."""
 
 
 def path_of(linear: bool, arrays: Mapping[str, NDArray[Any]], n_features: int) -> Path:
     """The way that a checkpoint holds."""
-    return LinearPath(**arrays) if linear else TreePath(Forest.from_arrays(arrays, n_features))
+    return LinearPath(**arrays) if linear else Forest.from_arrays(arrays, n_features)
 
 
 def start(member: Member, task: Task, pace: Pace, filling: Filling | None) -> Walk:
@@ -274,9 +260,9 @@ class TreeWalk:
                 self.growth.grow()
         self.curve.append(self.growth.judged(self.growth.parameters))
 
-    def path(self) -> TreePath:
+    def path(self) -> Forest:
         """All trees."""
-        return TreePath(self.growth.whole())
+        return self.growth.whole()
 
 
 class LinearWalk:
@@ -381,8 +367,10 @@ class CrossFit:
     def fitted(self, job: Job, walked: Walked) -> Fitted:
         """The mean of the models of all folds, and out-of-fold scores."""
         fold, scores = self._fold(job), np.empty(self.data.n_rows)
-        models = [path.at(walked.step) for path in walked.paths]
-        for k, model in enumerate(models):
+        step, models = walked.step, list[Forest | FittedLinear]()
+        for k, path in enumerate(walked.paths):
+            model = path.first(min(step, path.n_trees)) if isinstance(path, Forest) else path.at(step)
+            models.append(model)
             seen = self.data.take(fold == k)
             if isinstance(model, FittedLinear) and self.filling is not None:
                 seen = self.filling.applied(seen)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from luce.cli.common import Publishing, Report, SeedOption, TableReport, check_outputs, check_unused
-from luce.cli.options import flag
+from luce.cli.options import Group, flag
 from luce.display import check_picture, finished
 from luce.errors import SettingError
 from luce.result import check_ending, json_text, sheet_of
@@ -20,16 +19,14 @@ if TYPE_CHECKING:
     from luce.aggregate.result import Consensus
 
 
-@dataclass(frozen=True)
-class _Reading:
+class _Reading(Group):
     """How ballots are read."""
 
     unranked: str = flag("last", "Items that a ballot leaves open: last (tied), ignore, or error.")
     format: str | None = flag(None, "soc, soi, toc, toi, lines, tidy or trec; by default from the file's name.")
 
 
-@dataclass(frozen=True)
-class _Rules:
+class _Rules(Group):
     """Rules and their options."""
 
     rule: list[str] | None = flag(
@@ -169,22 +166,15 @@ _KEPT = ("pareto", "monotonic", "consistent")
 _CLASSIC = ["borda", "plurality", "antiplurality", "log", "squared"]
 
 
-@dataclass(frozen=True)
-class _Trying:
-    """The search for what a rule breaks, and what is written."""
+class _Trying(Group):
+    """Margins of a rule over all ballots, or the search for what it breaks; and what is written."""
 
+    n: int | None = flag(None, "Number of items, for margins.", "-n", "--items")
+    k: int | None = flag(None, "With -n, also the margin of being among the first k.", "-k", "--top")
     trials: int = flag(200, "Changed profiles to try for the axioms that need a search.")
     seed: SeedOption = 0
     out: Path | None = flag(None, "Write the result as JSON.", "--out", "-o")
     plot: Path | None = flag(None, "Write a heat map of the pairwise margins (with ballots).")
-
-
-@dataclass(frozen=True)
-class _Margins:
-    """Margins of a rule over all ballots."""
-
-    n: int | None = flag(None, "Number of items, for margins.", "-n", "--items")
-    k: int | None = flag(None, "With -n, also the margin of being among the first k.", "-k", "--top")
 
 
 def axioms(
@@ -194,7 +184,6 @@ def axioms(
     rule: list[str] | None = typer.Option(
         None, "--rule", help="A rule (repeat for several): a name or a formula like 1/i."
     ),
-    margins: _Margins,
     reading: _Reading,
     trying: _Trying,
     report: TableReport,
@@ -204,7 +193,7 @@ def axioms(
     `luce axioms --rule borda -n 5` prints the margins a rule guarantees over all profiles; `luce axioms FILE --rule
     borda` checks one profile and gives a witness for every axiom broken.
     """
-    n, k, out, plot = margins.n, margins.k, trying.out, trying.plot
+    n, k, out, plot = trying.n, trying.k, trying.out, trying.plot
     check_picture(plot)
     check_ending(out, (".json",))
     if ballots is None:

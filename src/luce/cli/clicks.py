@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from luce.cli.common import Report, check_unused
-from luce.cli.options import Shown, flag
+from luce.cli.options import Group, Shown, flag
 from luce.clicks.log import LogOptions
 from luce.display import check_picture
 from luce.errors import DataError
 
 
-@dataclass(frozen=True)
-class DocumentColumns:
+class DocumentColumns(Group):
     """What the columns of the documents of `--data` are called, where they are a table."""
 
     data_qid: str | None = flag(None, "Column of the query ids of --data.")

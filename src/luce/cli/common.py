@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from luce import result as forms
-from luce.cli.options import flag
+from luce.cli.options import Group, flag
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
@@ -251,8 +251,7 @@ def refuse_two(name: str, given: Any, others: Mapping[str, Any]) -> None:
         raise SettingError(f"--{name} and --{other} were given; give one of them.")
 
 
-@dataclass(frozen=True)
-class Publishing:
+class Publishing(Group):
     """A page to publish."""
 
     page: Path | None = flag(None, "Write a page to publish: .html", "--html", "--page")

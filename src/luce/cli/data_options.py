@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from luce.cli.common import check_outputs, listed, number_from, refuse_two
-from luce.cli.options import Given, Shown, flag
+from luce.cli.options import Given, Group, Shown, flag
 from luce.errors import DataError, SettingError
 from luce.settings import LetorOptions, LogReading, TableOptions
 from luce.spec import Spec
@@ -169,7 +169,6 @@ _SHOWN = Shown(
 )
 
 
-@dataclass(frozen=True)
 class FoldReading(Given):
     """How the files of folds are read."""
 
@@ -192,8 +191,7 @@ class FoldReading(Given):
         return {**self.settings, **({} if text is None else {"text": text})}
 
 
-@dataclass(frozen=True)
-class Statements:
+class Statements(Group):
     """Files of one kind that state something of documents, beside their grades or in place of them."""
 
     comparisons: list[Path] | None = flag(
@@ -231,7 +229,6 @@ def check_there(*paths: Path | None) -> None:
             raise absent(path)
 
 
-@dataclass(frozen=True)
 class StatedReading(FoldReading, Statements):
     """How the files of folds are read, and what is stated of their documents in place of grades."""
 

@@ -20,7 +20,7 @@ from luce.cli.common import (
     settings_from,
 )
 from luce.cli.data_options import DaskOption, Reading, is_model, on_cluster, one_file, read_matching, say_columns
-from luce.cli.options import Given, Shown, flag
+from luce.cli.options import Given, Group, Shown, flag
 from luce.cli.train_options import LogUse
 from luce.display import check_picture, plot_intervals
 from luce.errors import SettingError
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from luce.types import FloatArray
 
 
-@dataclass(frozen=True)
 class ClickLogOptions(LogUse):
     """Evaluation by clicks instead of grades."""
 
@@ -80,8 +79,7 @@ def evaluate_clicks(
     report.say(f"Weight on documents that were never shown: {unseen}; least examination {found.least_rho:.3g}.")
 
 
-@dataclass(frozen=True)
-class _Rankings:
+class _Rankings(Group):
     """What is evaluated; against which judgements."""
 
     model: Path | None = flag(None, "A model file; scores the data.")
@@ -119,7 +117,6 @@ class _Rankings:
             raise SettingError("Give the judged data as DATA, or for --run as --qrels FILE: one of the two.")
 
 
-@dataclass(frozen=True)
 class Ruled(Given):
     """Conventions of metrics."""
 
@@ -158,8 +155,7 @@ def _wanted(ruled: Ruled, given: _Rankings) -> list[Metric]:
     return found
 
 
-@dataclass(frozen=True)
-class _More:
+class _More(Group):
     """Options: what is written and compared, and where."""
 
     per_query: Path | None = flag(None, "Write a CSV with the rows query, metric, value.")

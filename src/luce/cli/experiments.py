@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import MISSING, replace
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -15,15 +15,13 @@ import typer
 from luce.cli.common import Report, SeedOption, TableReport, interrupted, listed, settings_from
 from luce.cli.data_options import StatedReading, say_columns
 from luce.cli.evaluate import Ruled
-from luce.cli.options import Given, Shown, flag
+from luce.cli.options import Given, Group, Shown, flag
 from luce.display import check_picture, duration
 from luce.errors import LuceError, SettingError
-from luce.result import plain, seen, setting_text
+from luce.result import Sheet, for_terminal, plain, setting_text, sheet_of
 from luce.settings import Searching, Splits
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from luce.experiments import ModelComparison
     from luce.experiments.desk import Tally, Watch
     from luce.experiments.folds import Fold
@@ -59,29 +57,22 @@ class _LiveTable:
     def note(self, tally: Tally, model: str, fold: str, result: Any) -> None:
         self.tally = tally
 
-    def table(self) -> Table:
-        from rich import box
-        from rich.markup import escape
-        from rich.table import Table
-
+    def table(self) -> Any:
         tally, now = self.tally, duration(time.monotonic() - self.since)
         if tally is None:
-            return Table(title=f"{escape(seen(self.title))}: reading the data, {now}", title_justify="left")
+            return for_terminal(Sheet(f"{self.title}: reading the data, {now}", {}))
         left = tally.seconds_left()
         ending = "" if left is None else f", about {duration(left)} left"
-        title = f"{escape(seen(self.title))}: {tally.total - tally.left} of {tally.total} fits, {now}{ending}"
-        table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
-        for name in ("model", "fold", "fits", f"best {tally.metric} so far", "time left"):
-            table.add_column(name, justify="left" if name in ("model", "fold") else "right")
+        title, rows = f"{self.title}: {tally.total - tally.left} of {tally.total} fits, {now}{ending}", []
         for name, row in tally.models.items():
-            best = "" if row.best is None else f"{row.best:.4f}"
             left = tally.seconds_left(name)
             ending = "done" if row.left == 0 else "" if left is None else duration(left)
             if row.failed:
                 ending += f" ({row.failed} failed: {shorten(row.error, 60, placeholder='...')})"
-            cells = (name, row.fold, f"{row.total - row.left}/{row.total}", best, ending)
-            table.add_row(*(escape(seen(cell)) for cell in cells))
-        return table
+            rows.append([name, row.fold, f"{row.total - row.left}/{row.total}", row.best, ending])
+        return for_terminal(
+            sheet_of(title, ["model", "fold", "fits", f"best {tally.metric} so far", "time left"], rows)
+        )
 
 
 class _Lines:
@@ -112,8 +103,7 @@ class _Lines:
             self.report.say(f"{fold}: {model}, {what}{ending}")
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(Group):
     """Where results go, how many fits run at a time, and the seed."""
 
     out: Path | None = flag(None, "Folder for the results; the same call again goes on there.", "--out", "-o")
@@ -149,8 +139,7 @@ def _tell_folds(report: Report, found: Sequence[Fold]) -> None:
     say_columns(report, found[0].load)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Compared(Given):
+class _Compared(Given, kw_only=True):
     """Options: what is compared, by what, and how one file is cut."""
 
     of = (Splits,)
@@ -232,7 +221,6 @@ def _show_comparison(report: Report, result: ModelComparison, baseline: str | No
     report.show(result, result.as_dict(baseline), more=[differences_sheet(against)] if against else [])
 
 
-@dataclass(frozen=True)
 class _Sought(Given):
     """How settings are sought."""
 
@@ -244,8 +232,7 @@ class _Sought(Given):
     metric: str | None = flag(None, f"Metric on validation data {_CHOOSES}.")
 
 
-@dataclass(frozen=True)
-class _Tuned:
+class _Tuned(Group):
     """Options: what is tuned."""
 
     model: str | None = flag(None, "Name of the model; `luce info --models` lists them.", show_default=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +9,14 @@ import typer
 
 from luce.cli.common import Report, number_from
 from luce.cli.data_options import Reading
-from luce.cli.options import flag
+from luce.cli.options import Group, flag
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.export import Export
 
 
-@dataclass(frozen=True)
-class _Form:
+class _Form(Group):
     """How the model is written."""
 
     name: str | None = flag(None, "Name of the model in the engine (default: of the file).")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import typer
 
 from luce.cli.common import JsonFlag, Report
 from luce.cli.data_options import Reading
-from luce.cli.options import flag
+from luce.cli.options import Group, flag
 from luce.errors import SettingError
 from luce.result import setting_text, sheet_of
 
@@ -70,8 +69,7 @@ _CATALOGUES: dict[str, Callable[[], Listed]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Lists:
+class _Lists(Group):
     """What there is to name."""
 
     models: bool = flag(False, "List all models, with their settings.")

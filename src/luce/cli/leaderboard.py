@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment
 from luce.cli.common import Publishing, Report, SeedOption, TableReport, check_unused, number_from
-from luce.cli.options import Shown, flag
+from luce.cli.options import Group, Shown, flag
 from luce.display import PICTURES, check_picture
 from luce.errors import SettingError
 from luce.result import check_ending
@@ -41,8 +40,7 @@ def _names(path: Path) -> dict[str, str]:
     return read_names(path)
 
 
-@dataclass(frozen=True)
-class Scores:
+class Scores(Group):
     """Scores of models on tasks."""
 
     scores: bool = flag(False, "The file holds scores of models on tasks.")
@@ -73,8 +71,7 @@ def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in (text.partition("=") for text in given or ())]
 
 
-@dataclass(frozen=True)
-class Outputs:
+class Outputs(Group):
     """What is printed and written."""
 
     against: str | None = flag(None, "Print differences from this item with their errors.")

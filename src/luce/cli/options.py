@@ -20,7 +20,7 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType, NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -53,16 +53,23 @@ class Shown:
     hidden: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Given:
+@dataclass_transform(frozen_default=True)
+class Group:
+    """Options of a command under one heading: a field is one of them, and a subclass is a dataclass by itself."""
+
+    def __init_subclass__(cls, kw_only: bool = False, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        dataclass(frozen=True, kw_only=kw_only)(cls)
+
+
+class Given(Group):
     """Options that are settings of the library, with its words; what was typed of them is what is passed on.
 
     A subclass says of which classes they are; its own fields are further options.
 
     >>> class Size(Spec):
     ...     width: int = 2
-    >>> @dataclass(frozen=True)
-    ... class Sized(Given):
+    >>> class Sized(Given):
     ...     of = (Size,)
     >>> def draw(*, size: Sized) -> None:
     ...     print(size.settings)
@@ -269,8 +276,7 @@ def prepared(command: Callable[..., None], outputs: tuple[str, ...] = OUTPUTS) -
     Every parameter that is a dataclass is replaced by the fields of that dataclass, in its place. The command is
     refused before any work where one of its `outputs` is a file that another parameter names.
 
-    >>> @dataclass(frozen=True)
-    ... class Size:
+    >>> class Size(Group):
     ...     width: int = 2
     >>> def draw(*, name: str, size: Size) -> None:
     ...     print(name, size)

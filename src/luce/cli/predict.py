@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from luce.cli.data_options import (
     size_of,
     write_scores,
 )
-from luce.cli.options import flag
+from luce.cli.options import Group, flag
 from luce.errors import SettingError
 from luce.result import check_ending
 
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from luce.types import FloatArray
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(Group):
     """What is written."""
 
     out: Path | None = flag(None, "Where to write (default: standard output).", "--out", "-o")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import typer
 from luce.cli import data_options
 from luce.cli.common import Report, SeedOption, check_outputs, check_unused, refuse_two, settings_from
 from luce.cli.data_options import Reading, check_there, is_base, read_matching, say_columns
-from luce.cli.options import flag
+from luce.cli.options import Group, flag
 from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from luce.types import FloatArray
 
 
-@dataclass(frozen=True)
-class _Learning:
+class _Learning(Group):
     """What a reranker learns from, and how: options of training alone."""
 
     qrels: Path | None = flag(None, "Judgements to learn from, instead of the data's: TREC qrels or a table.")
@@ -63,8 +62,7 @@ class _Learning:
         return ranker
 
 
-@dataclass(frozen=True)
-class _Beside:
+class _Beside(Group):
     """What is known of the documents beside their features."""
 
     relation: list[str] | None = flag(
@@ -73,8 +71,7 @@ class _Beside:
     subtopics: Path | None = flag(None, "query, document, subtopic (CSV, Parquet), or TREC diversity judgements.")
 
 
-@dataclass(frozen=True)
-class _Files:
+class _Files(Group):
     """Options: the reranker, which is trained or applied, and what it writes."""
 
     save: Path | None = flag(None, "Train a reranker and write it to this file.")

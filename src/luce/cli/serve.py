@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from luce.checks import number
 from luce.cli.common import JsonFlag, QuietFlag, Report
-from luce.cli.options import Shown, flag
+from luce.cli.options import Group, Shown, flag
 from luce.errors import DataError, SettingError, needing
 from luce.result import check_ending
 from luce.serve.settings import Limits
@@ -37,8 +36,7 @@ _LIMITS = Shown(
 """`Limits` has more, for who makes the application."""
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Group):
     """Who may ask, and what may be served."""
 
     token_file: Path | None = flag(None, "A file with a token that requests must bring (Authorization: Bearer TOKEN).")
@@ -85,8 +83,7 @@ class Access:
         return {"ssl_certfile": str(self.tls_certificate), "ssl_keyfile": str(self.tls_key)}
 
 
-@dataclass(frozen=True)
-class Watching:
+class Watching(Group):
     """What is kept of requests, and a second model that scores them too."""
 
     request_log: Path | None = flag(None, "Write some requests to this file, for `luce monitor`.", "--log")

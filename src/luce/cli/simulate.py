@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,14 @@ import typer
 
 from luce.cli.common import Report, SeedOption, check_unused, refuse_two
 from luce.cli.data_options import JudgedReading, size_of
-from luce.cli.options import OUTPUTS, Commands, Sectioned, flag, prepared
+from luce.cli.options import OUTPUTS, Commands, Group, Sectioned, flag, prepared
 from luce.errors import SettingError
 from luce.result import check_ending
 
 _LETOR_NAMES = ("train.txt", "vali.txt", "test.txt")
 
 
-@dataclass(frozen=True)
-class _Collection:
+class _Collection(Group):
     """The collection."""
 
     queries: int = flag(1000, "Number of queries, all parts together.")
@@ -84,8 +82,7 @@ def _parts(
     return [path for path, _ in wanted], [share / total for _, share in wanted]
 
 
-@dataclass(frozen=True)
-class _Spread:
+class _Spread(Group):
     """The model of the ballots."""
 
     size: int = flag(1000, "Number of ballots.", "-m", "--ballots")
@@ -138,8 +135,7 @@ def _one_each(option: str, values: list[float], count: int) -> list[float]:
     return values * count if len(values) == 1 else values
 
 
-@dataclass(frozen=True)
-class _Contest:
+class _Contest(Group):
     """The contest."""
 
     strength: int = flag(20, "Number of players.", "--players")
@@ -175,8 +171,7 @@ def battles(
     report.result(f"{given.n_battles:,} battles of {given.strength} players in {out}", facts)
 
 
-@dataclass(frozen=True)
-class _Sessions:
+class _Sessions(Group):
     """Sessions and users."""
 
     sessions: int | None = flag(None, "Sessions, over all queries (default: --impressions a query).")
@@ -250,8 +245,7 @@ def simulate_clicks(
     report.result(f"{out}: {total:,} sessions of {groups.n_queries:,} queries, {clicks:,} clicks", facts)
 
 
-@dataclass(frozen=True)
-class _World:
+class _World(Group):
     """What is simulated."""
 
     path: str = flag("straight", "straight, spiral, walk or ocean.")

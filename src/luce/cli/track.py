@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from luce.cli.common import Report, SeedOption, number_from
-from luce.cli.options import flag
+from luce.cli.options import Group, flag
 from luce.display import check_picture, finished
 from luce.errors import LuceWarning, SettingError
 from luce.result import check_ending
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 ENGINES = "auto, exact, bethe, min_factor, unranked, unranked_literal or labelled."
 
 
-@dataclass(frozen=True)
-class TrackOptions:
+class TrackOptions(Group):
     """What was heard, from where, and how the target moves and listens."""
 
     sources: Path = flag(MISSING, "Sources: source, lat, lon (or x, y)[, offset, start, stop].")
@@ -50,8 +49,7 @@ class TrackOptions:
     timescale: float | None = flag(None, "Ornstein-Uhlenbeck velocity that forgets itself in this time.")
 
 
-@dataclass(frozen=True)
-class Filtering:
+class Filtering(Group):
     """How the filter works."""
 
     particles: int = flag(5000, "Number of particles.")
@@ -61,8 +59,7 @@ class Filtering:
     fill_gaps: bool = flag(False, "A position also where a step is missing.")
 
 
-@dataclass(frozen=True)
-class Outputs:
+class Outputs(Group):
     """What is written, and the true path to compare with."""
 
     truth: Path | None = flag(None, "True path, to report the error against it.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import typer
 
 from luce.cli.common import Report, check_unused, refuse_two, settings_from
 from luce.cli.data_options import Statements
-from luce.cli.options import Given, Shown, flag
+from luce.cli.options import Given, Group, Shown, flag
 from luce.errors import SettingError
 from luce.registry import canonical
 from luce.settings import Budget, Choosing, PartNames, ShortForms, Splits, Surroundings
@@ -36,8 +36,7 @@ class What(PartNames):
     model: str | None = None
 
 
-@dataclass(frozen=True)
-class Validation:
+class Validation(Group):
     """Queries for early stopping."""
 
     valid: Path | None = flag(None, "Judged documents for early stopping.")
@@ -73,7 +72,6 @@ class Fitting(Given):
     )
 
 
-@dataclass(frozen=True)
 class Stated(Statements):
     """Lists, comparisons and clicks: what is stated of the documents beside their grades."""
 
@@ -95,7 +93,6 @@ class Stated(Statements):
             )
 
 
-@dataclass(frozen=True)
 class Details(Given):
     """Parts, bases and updates: their parameters, and what a training goes on from."""
 
@@ -125,8 +122,7 @@ _TREES = 50
 """Of `auto`: 100 explained held-out clicks worse on MQ2007 and OHSUMED, with few sessions and with many."""
 
 
-@dataclass(frozen=True)
-class LogUse:
+class LogUse(Group):
     """What a click log says of documents."""
 
     clicks_users: str = flag(
@@ -163,7 +159,6 @@ class LogUse:
         return found
 
 
-@dataclass(frozen=True)
 class ClickOptions(LogUse):
     """Learning from clicks."""
 

@@ -195,7 +195,7 @@ def export_model(
             order = np.arange(len(X)) if check.row_order is None else check.row_order
             lines = check_lines(text, texts, order, check.document_ids, X, names, scores + shift)
             written.beside["-check.jsonl"] = lines
-            written.beside |= {} if canonical(target) == "solr" else {"-check.py": CHECK}
+            written.beside.update({} if canonical(target) == "solr" else {"-check.py": CHECK})
     remarks = [
         *_about_sign(target, form, constants, bounded, comparison),
         *written.remarks,
