@@ -112,17 +112,7 @@ def _noted(model: Ranker, how: str, fits: list[Ranker], scores: FloatArray, data
             LuceWarning,
             stacklevel=3,
         )
-    model.history_ = {
-        **model.history_,
-        "cross_fit": {
-            "metric": metric.name,
-            "value": value,
-            "low": value - width,
-            "high": value + width,
-            "folds": folds,
-            "seeds": seeds,
-            "iterations": counts,
-            "how": how,
-        },
-    }
+    found = {"metric": metric.name, "value": value, "low": value - width, "high": value + width}
+    found |= {"folds": folds, "seeds": seeds, "iterations": counts, "how": how}
+    model.history_ = {**model.history_, "cross_fit": found}
     return model

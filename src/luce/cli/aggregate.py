@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -216,8 +217,6 @@ def axioms(
 
 
 def _margins(rules: list[str], n: int, k: int | None) -> tuple[Any, dict[str, Any]]:
-    from dataclasses import asdict
-
     from luce.aggregate import axiom_margins
 
     found = [axiom_margins(rule, n, k) for rule in rules]
@@ -268,7 +267,15 @@ def _profile(path: Path, rules: list[str], reading: _Reading, trying: _Trying) -
         "condorcet_winner": found[0].condorcet_winner,
         "majority_winner": found[0].majority_winner,
         "cycles": found[0].cycles,
-        "rules": [_machine(one) for one in found],
+        "rules": [
+            {
+                "rule": one.consensus.rule,
+                "tiers": one.consensus.tiers,
+                "violations": [asdict(violation) for violation in one.violations],
+                "kept": one.kept,
+            }
+            for one in found
+        ],
     }
 
 
@@ -282,14 +289,3 @@ def _facts(report: ProfileReport) -> str:
     else:
         lines.append("no cycle of majorities")
     return "\n".join(lines)
-
-
-def _machine(report: ProfileReport) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "rule": report.consensus.rule,
-        "tiers": report.consensus.tiers,
-        "violations": [asdict(violation) for violation in report.violations],
-        "kept": report.kept,
-    }

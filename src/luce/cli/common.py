@@ -183,7 +183,7 @@ def settings_from(pairs: list[str] | None) -> dict[str, Any]:
         key = name.strip().lower().replace("-", "_")
         if key in settings:
             raise SettingError(f"The setting {key!r} was given twice; give it once.")
-        settings[key] = _value(text.strip())
+        settings[key] = typed_value(text.strip())
     return settings
 
 
@@ -210,7 +210,8 @@ def listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _value(text: str) -> Any:
+def typed_value(text: str) -> Any:
+    """A value as a setting has it: a number, true, false, none, numbers with commas between, or else a text."""
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
@@ -219,7 +220,7 @@ def _value(text: str) -> Any:
             return number(text)
         except ValueError:
             continue
-    parts = [_value(part.strip()) for part in text.split(",") if part.strip()] if "," in text else []
+    parts = [typed_value(part) for part in listed(text)] if "," in text else []
     return parts if parts and all(type(part) in (int, float) for part in parts) else text
 
 

@@ -135,7 +135,9 @@ def explain(
         ranker.explain(whole).write(out)
         report.say(f"Wrote {out}: {whole.n_rows:,} documents.")
     groups, names = groups.take([q]), names[groups.offsets[q] : groups.offsets[q + 1]]
-    rows = [None if each is None else _row_of(each, names, ids[q]) for each in (document, against)]
+    if strange := next((name for name in (document, against) if name is not None and name not in names), None):
+        raise SettingError(f"Query {ids[q]} has no document {strange!r}; the first are {', '.join(names[:5])}.")
+    rows = [None if name is None else names.index(name) for name in (document, against)]
     found = ranker.explain(groups, against=rows[1])
     row = int(np.argmax(found.scores)) if rows[0] is None else rows[0]
     sheet = found.of(row, top)
@@ -147,12 +149,6 @@ def explain(
     report.result(sheet, machine | {"reference": float(found.base_values[row]), "adds": added, "notes": found.notes})
     for note in found.notes:
         report.say(note)
-
-
-def _row_of(name: str, names: list[str], query: str) -> int:
-    if name not in names:
-        raise SettingError(f"Query {query} has no document {name!r}; the first are {', '.join(names[:5])}.")
-    return names.index(name)
 
 
 def convert(

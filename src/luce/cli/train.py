@@ -77,8 +77,11 @@ def train(
         groups, checked, fit, beside = job.prepared(one_file(data), held, stated, clicking, seed)
         with job.progress() as told:
             ranker = fit(groups, valid=checked, progress=told, **beside)
-        if not clicking.guard:
-            _tell_skipped(report, ranker, groups)
+        if not clicking.guard and ranker.loss_ is not None:
+            # All of their documents are tied, or an order graph has no edge.
+            skipped = ranker.loss_.skipped(groups.y if groups.judges is None else groups.judges, groups.offsets)
+            if skipped:
+                report.say(f"{skipped:,} of {groups.n_queries:,} queries have no preference and were skipped.")
     elif alone := [*stated.kinds, *(name for name in held.given if name != "valid"), *["folds"] * bool(held.folds)]:
         raise SettingError(f"--{alone[0]} goes with one machine; leave it or --dask out.")
     else:
@@ -281,15 +284,6 @@ def _updated(path: Path, what: What, settings: dict[str, Any]) -> Ranker:
     if ranker.on_scores_:
         raise SettingError(f"{path} was trained on top of base_scores, which files do not carry; update it in Python.")
     return ranker.set_params(**settings, warm_start=True)
-
-
-def _tell_skipped(report: Report, ranker: Ranker, groups: Groups) -> None:
-    """How many queries taught nothing: all of their documents tied, or an order graph without an edge."""
-    if ranker.loss_ is None:
-        return
-    skipped = ranker.loss_.skipped(groups.y if groups.judges is None else groups.judges, groups.offsets)
-    if skipped:
-        report.say(f"{skipped:,} of {groups.n_queries:,} queries have no preference and were skipped.")
 
 
 def _tell(report: Report, ranker: Ranker, out: Path, name: str | None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import Report, check_unused, refuse_two, settings_from
+from luce.cli.common import Report, check_unused, refuse_two, settings_from, typed_value
 from luce.cli.data_options import Statements
 from luce.cli.options import Given, Group, Shown, flag
 from luce.errors import SettingError
@@ -58,18 +58,11 @@ class Validation(Group):
         return {name.replace("_", "-"): getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
-def typed_value(text: str) -> Any:
-    """A value as a setting has it: a number, true, false, none, numbers with commas between, or else a text."""
-    return settings_from([f"value={text}"])["value"]
-
-
 class Fitting(Given):
     """How it is fitted; what is not given leaves the setting of the part, and what no part takes is refused."""
 
     of = (ShortForms, Choosing, Budget)
-    shown = Shown(
-        typed={"early_stopping": (int, lambda steps: steps or None), "budget": (str, typed_value)},
-    )
+    shown = Shown(typed={"early_stopping": (int, lambda steps: steps or None), "budget": (str, typed_value)})
 
 
 class Stated(Statements):

@@ -116,7 +116,8 @@ def engine_columns(form: Form) -> dict[str, Column]:
     >>> list(engine_columns(form))
     ['a', 'a_missing']
     """
-    columns = sorted(dict.fromkeys(c for term in form.terms for c in chain(*map(_needed, term.columns))), key=_order)
+    needed = dict.fromkeys(c for term in form.terms for c in chain(*map(_needed, term.columns)))
+    columns = sorted(needed, key=lambda c: (c.times is not None, not c.plain, c.feature))
     found: dict[str, Column] = {}
     for column in columns:
         name = _name(form, column, columns)
@@ -132,10 +133,6 @@ def engine_columns(form: Form) -> dict[str, Column]:
 def _needed(column: Column) -> list[Column]:
     """A column, and of a product its factors, which an engine multiplies."""
     return [column] if column.times is None else [replace(column, times=None), column.times, column]
-
-
-def _order(column: Column) -> tuple[bool, bool, int]:
-    return column.times is not None, not column.plain, column.feature
 
 
 def _name(form: Form, column: Column, columns: list[Column]) -> str:

@@ -31,8 +31,8 @@ def _elasticsearch(
         factors = [replace(column, times=None), column.times]
         words = [names[one] for one in factors]
         made: dict[str, Any] = {"template_language": "derived_expression", "template": " * ".join(words)}
-        if not all(map(_is_word, words)):
-            made = _script(form, factors, queries)
+        if not all(word.isascii() and all(map(str.isidentifier, word.split("."))) for word in words):
+            made = _script(form, factors, queries)  # an expression of Lucene reads no such name
         return {"name": name, "params": [], **made}
     if column.plain and field in queries:
         return {"name": name, "params": [], "template_language": "mustache", **queries[field]}
@@ -48,11 +48,6 @@ def _elasticsearch(
         asked = exists if column.fill is None else {"match_all": {}}
         query = _replaced(asked, field_value_factor=value)
     return {"name": name, "params": [], "template_language": "mustache", "template": query}
-
-
-def _is_word(name: str) -> bool:
-    """Whether an expression of Lucene reads it as a name: words with dots between them."""
-    return name.isascii() and all(part.isidentifier() for part in name.split("."))
 
 
 def _script(form: Form, factors: list[Column], queries: Queries) -> dict[str, Any]:

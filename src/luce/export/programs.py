@@ -390,16 +390,9 @@ def _node(forest: Forest, i: int) -> str:
     threshold = repr(float(forest.threshold[i]))
     if kind & CATEGORICAL:
         threshold = f"frozenset({forest.codes(i)!r})"
-    missing = _missing(kind)
-    return f"({int(forest.feature[i])}, {threshold}, {int(forest.left[i])}, {int(forest.right[i])}, {missing})"
-
-
-def _missing(kind: int) -> int:
-    """The way of a missing value in the code of the file."""
     left = int(kind & DEFAULT_LEFT > 0)
-    if kind & MISSING_ZERO:
-        return 3 + left
-    return left if kind & MISSING_NAN else 2
+    missing = 3 + left if kind & MISSING_ZERO else left if kind & MISSING_NAN else 2
+    return f"({int(forest.feature[i])}, {threshold}, {int(forest.left[i])}, {int(forest.right[i])}, {missing})"
 
 
 def _tuple(names: tuple[str, ...]) -> str:

@@ -45,23 +45,13 @@ def refuse_python_only(text: Text, used: Sequence[str], target: str) -> None:
         )
 
 
-def _parts(feature: str) -> tuple[str, str, str]:
-    """Field, view and similarity of a feature.
-
-    >>> _parts("product.title.word_bm25"), _parts("title.length")
-    (('product.title', 'word', 'bm25'), ('title', 'length', ''))
-    """
-    field, _, what = feature.rpartition(".")
-    view, _, similarity = what.partition("_")
-    return field, view, similarity
-
-
 def _scored(text: Text) -> Iterator[tuple[str, str, str, str, Sequence[str]]]:
     """What an engine computes of fields: feature, field, view, similarity, and the fields whose texts it is of."""
     other = {*QUERY, *text.python_only(text.names)}
     for feature in text.names:
         if feature not in other:
-            field, view, similarity = _parts(feature)
+            field, _, what = feature.rpartition(".")  # product.title.word_bm25, or title.length
+            view, _, similarity = what.partition("_")
             yield feature, field, view, similarity, [field] if field in text.fields else text.fields
 
 
