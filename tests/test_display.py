@@ -73,7 +73,7 @@ def test_pictures_are_figures_with_or_without_a_path(tmp_path):
         assert figure._repr_png_().startswith(b"\x89PNG")
         assert draw(tmp_path / "board.svg").axes
         assert (tmp_path / "board.svg").read_bytes().startswith(b"<?xml")
-        with pytest.raises(SettingError, match="A picture is written as png, svg, pdf"):
+        with pytest.raises(SettingError, match=r"its ending must be one of .png, .svg, .pdf"):
             draw(tmp_path / "board.doc")
 
 

@@ -113,8 +113,7 @@ def make_base(given: Any) -> Base | None:
 
 def _library(ranker: Ranker) -> str | None:
     """The library that trained a ranker, None for luce."""
-    library: str | None = getattr(ranker, "history_", {}).get("library")
-    return library
+    return getattr(ranker, "history_", {}).get("library")
 
 
 def _ranker_of(trees: ForeignTrees) -> Ranker:

@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from luce.auto.crossfit import summed
-from luce.auto.weights import fit_scale, learn, spread, value_blends
+from luce.auto.weights import fit_scale, learned, spread, value_blends
 from luce.base import make_base
 from luce.data.filling import Filling
 from luce.data.groups import Groups
@@ -61,19 +61,16 @@ def blend(models: Sequence[Ranker], data: Groups, *, weights: str = "learned", r
         raise DataError("All models give the documents of a query the same score, so that there is nothing to blend.")
     kept = [i for i, one in enumerate(width) if one > 0]
     units = scores[kept] / width[kept, None]
-    shares = _shares(units, data, models[0], weights, random_state)
+    if weights == "equal":
+        shares = np.full(len(units), 1.0 / len(units))
+    else:
+        rng = np.random.default_rng(random_state)
+        valued = value_blends(units, data, models[0].parts_.metric, rng)
+        shares = learned(valued, np.arange(valued.values.shape[1]), rng).weights
     scale, loss = (1.0, None) if models[0].loss_ is None else fit_scale(models[0].loss_, shares @ units, data)
     factors = np.zeros(len(models))
     factors[kept] = scale * shares / width[kept]
     return joined_models(models, factors, loss)
-
-
-def _shares(units: FloatArray, data: Groups, first: Ranker, weights: str, random_state: int) -> FloatArray:
-    if weights == "equal":
-        return np.full(len(units), 1.0 / len(units))
-    rng = np.random.default_rng(random_state)
-    valued = value_blends(units, data, first.parts_.metric, rng)
-    return learn(valued, np.arange(valued.values.shape[1]), rng)
 
 
 def _check(model: Ranker, first: Ranker) -> None:

@@ -62,20 +62,14 @@ def cross_fit(
     return _noted(*_whole(ranker, fits, data, seed), fits, np.mean(scores, axis=0), data, held_out)
 
 
-def _iterations(fit: Ranker) -> int | None:
-    """How many iterations were best on the fold that was held out; None where the trainer does not count."""
-    found = fit.history_.get("best_iteration")
-    return None if found is None else int(found)
-
-
 def _whole(ranker: Ranker, fits: list[Ranker], data: Groups, seed: int) -> tuple[Ranker, str]:
     """The mean of the models, or one more fit on all queries; and which of them it is."""
     if all(can_join(fit, fits[0]) for fit in fits):
         losses = [fit.loss_ for fit in fits if fit.loss_ is not None]
         loss = losses[0].with_parameters(np.mean([one.parameters for one in losses], axis=0)) if losses else None
         return joined_models(fits, np.full(len(fits), 1.0 / len(fits)), loss), "mean"
-    again, counts = clone(ranker).set_params(random_state=seed), [_iterations(fit) for fit in fits]
-    known = [count for count in counts if count is not None]
+    again, counts = clone(ranker).set_params(random_state=seed), [fit.history_.get("best_iteration") for fit in fits]
+    known = [count for count in counts if count is not None]  # there are trainers that do not count
     if known and "max_iter" in settings_of(ranker.parts().trainer):
         again.set_params(max_iter=max(1, round(float(np.mean(known)))))
     with warnings.catch_warnings():
@@ -108,7 +102,7 @@ def _noted(model: Ranker, how: str, fits: list[Ranker], scores: FloatArray, data
     value = _value([fit.history_["validation"] for fit in fits], sizes, metric.greater_is_better)
     value = float(values.mean()) if value is None else value
     width = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-    counts = [_iterations(fit) for fit in fits]
+    counts = [fit.history_.get("best_iteration") for fit in fits]
     most = settings_of(model.parts_.trainer).get("max_iter")
     limited = sum(count is not None and count == most for count in counts)
     if limited and how == "mean":
@@ -118,17 +112,7 @@ def _noted(model: Ranker, how: str, fits: list[Ranker], scores: FloatArray, data
             LuceWarning,
             stacklevel=3,
         )
-    model.history_ = {
-        **model.history_,
-        "cross_fit": {
-            "metric": metric.name,
-            "value": value,
-            "low": value - width,
-            "high": value + width,
-            "folds": folds,
-            "seeds": seeds,
-            "iterations": counts,
-            "how": how,
-        },
-    }
+    found = {"metric": metric.name, "value": value, "low": value - width, "high": value + width}
+    found |= {"folds": folds, "seeds": seeds, "iterations": counts, "how": how}
+    model.history_ = {**model.history_, "cross_fit": found}
     return model

@@ -12,25 +12,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from luce.errors import MissingExtraError, SettingError
+from luce.errors import needing
+from luce.result import check_ending
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from luce.types import Progress
 
-_FORMATS = ("png", "svg", "pdf")
+PICTURES = (".png", ".svg", ".pdf")
 _SECONDS = 0.2
 """Least time between two views of a bar in a notebook."""
 
 
 @cache
 def _picture() -> type[Figure]:
-    try:
+    with needing("A picture", "plot"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("A picture", "plot") from error
 
     class Picture(Figure):
         """A figure that a notebook shows, whichever backend it has."""
@@ -53,15 +52,9 @@ def new_figure(width: float, height: float) -> Figure:
 
 def check_picture(path: str | Path | None) -> None:
     """Refuse a path that no picture can be written to, before anything is drawn."""
-    if path is None:
-        return
-    from luce.storage import check_output
-
-    out = Path(path)
-    if out.suffix.lower().lstrip(".") not in _FORMATS:
-        raise SettingError(f"A picture is written as {', '.join(_FORMATS)}; the path given is {out.name!r}.")
-    check_output(out)
-    _picture()  # what draws it may be missing, too
+    check_ending(path, PICTURES)
+    if path is not None:
+        _picture()  # what draws it may be missing, too
 
 
 def finished(figure: Figure, path: str | Path | None) -> Figure:
@@ -154,35 +147,27 @@ def progress_bar(title: str, names: Mapping[str, str] | None = None, *, last: bo
         yield tell
 
 
-class _Compiler:
-    """Listens to Numba's compiler: how long it worked, and that it begins."""
-
-    def __init__(self, begins: Callable[[], None]) -> None:
-        self.seconds, self._depth, self._since, self._begins = 0.0, 0, 0.0, begins
-
-    def on_start(self, event: Any) -> None:
-        if self._depth == 0:
-            self._since = time.monotonic()
-            self._begins()
-        self._depth += 1
-
-    def on_end(self, event: Any) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self.seconds += time.monotonic() - self._since
-
-
 @contextmanager
-def _watched_compiler(begins: Callable[[], None]) -> Iterator[_Compiler]:
+def _watched_compiler(begins: Callable[[], None]) -> Iterator[Any]:
+    """Listens to Numba's compiler: how long it worked (`seconds`), and that it begins."""
     from numba.core import event
 
-    compiler = _Compiler(begins)
+    class Compiler(event.Listener):
+        seconds, depth, since = 0.0, 0, 0.0
 
-    class Listener(event.Listener):
-        on_start = staticmethod(compiler.on_start)
-        on_end = staticmethod(compiler.on_end)
+        def on_start(self, event: Any) -> None:
+            if self.depth == 0:
+                self.since = time.monotonic()
+                begins()
+            self.depth += 1
 
-    with event.install_listener("numba:compile", Listener()):
+        def on_end(self, event: Any) -> None:
+            self.depth -= 1
+            if self.depth == 0:
+                self.seconds += time.monotonic() - self.since
+
+    compiler = Compiler()
+    with event.install_listener("numba:compile", compiler):
         yield compiler
 
 

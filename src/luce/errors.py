@@ -119,6 +119,15 @@ class MissingExtraError(LuceError, ImportError):
         super().__init__(f"{what} needs an optional dependency: install it with `pip install 'luce[{extra}]'`.")
 
 
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Around imports of an optional dependency: where it is missing, the error says how to install it."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(what, extra) from error
+
+
 class OwnPartError(LuceError, RuntimeError):
     """A part that a user wrote, or an estimator of others, raised an error, which is the cause of this one."""
 

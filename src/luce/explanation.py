@@ -51,8 +51,7 @@ class Explanation(Result):
     @property
     def scores(self) -> FloatArray:
         """The scores of the documents."""
-        total: FloatArray = self.base_values + self.values.sum(axis=1)
-        return total
+        return self.base_values + self.values.sum(axis=1)
 
     def __len__(self) -> int:
         return len(self.values)

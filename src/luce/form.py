@@ -312,16 +312,11 @@ def _part(scorer: Any) -> Part:
 
 
 def _linear(scorer: Any) -> Part:
-    deviation = reciprocal(scorer.inverse_sd)
-    return Linear(scorer.weights, scorer.intercept, deviation)
+    return Linear(scorer.weights, scorer.intercept, reciprocal(scorer.inverse_sd))
 
 
 def _trees(scorer: Any) -> Part:
     return Trees(scorer.forest if scorer.forest.n_trees else Forest.constant(0.0))
-
-
-def _second_order(scorer: Any) -> Part:
-    return SecondOrder(scorer.products, scorer.weights, scorer.pair_weights)
 
 
 def _network(scorer: Any) -> Part:
@@ -334,6 +329,6 @@ _PARTS: dict[str, Callable[[Any], Part]] = {
     "linear": _linear,
     "trees": _trees,
     "stumps": _trees,
-    "second_order": _second_order,
+    "second_order": lambda scorer: SecondOrder(scorer.products, scorer.weights, scorer.pair_weights),
     "mlp": _network,
 }

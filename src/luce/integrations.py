@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from luce.data.groups import Groups
-from luce.errors import SettingError
+from luce.errors import SettingError, needing
 from luce.experiments.spaces import space_of, without
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import Evaluation
@@ -29,10 +29,9 @@ _FILE = "model.luce"
 
 
 def _library(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise SettingError(f"{name} is not installed; pip install 'luce[{name}]' installs it.") from error
+    with needing(f"luce with {name}", name.partition(".")[0]):
+        found = import_module(name)
+    return found
 
 
 def optuna_objective(

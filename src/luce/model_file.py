@@ -49,19 +49,9 @@ def packed(ranker: Ranker) -> Packed:
     """What a model file of a fitted ranker holds, for those who keep it elsewhere."""
     from sklearn.utils.validation import check_is_fitted
 
-    check_is_fitted(ranker, "scorer_")
-    return _content(ranker)
-
-
-def unpacked(content: Packed) -> Ranker:
-    """The ranker of what `packed` gave."""
-    settings, arrays = content
-    return _restore(settings, dict(arrays))
-
-
-def _content(ranker: Ranker) -> Packed:
     from luce import __version__
 
+    check_is_fitted(ranker, "scorer_")
     scorer_settings, arrays = _scorer_state(ranker.scorer_)
     loss = ranker.loss_
     settings = {
@@ -90,9 +80,15 @@ def _content(ranker: Ranker) -> Packed:
     if isinstance(ranker.base_, ColumnBase):
         settings["base"] = {"column": ranker.base_.name}
     elif isinstance(ranker.base_, RankerBase):
-        settings["base"], found = _content(ranker.base_.ranker)
+        settings["base"], found = packed(ranker.base_.ranker)
         arrays |= {f"base.{name}": array for name, array in found.items()}
     return settings, arrays
+
+
+def unpacked(content: Packed) -> Ranker:
+    """The ranker of what `packed` gave."""
+    settings, arrays = content
+    return _restore(settings, dict(arrays))
 
 
 def _scorer_state(fitted: Any) -> Packed:
@@ -107,8 +103,7 @@ def _scorer_state(fitted: Any) -> Packed:
         scorers.fitted_class(name)
     except UnknownNameError:
         raise _unregistered("scorer", name) from None
-    state: Packed = fitted.state()
-    return state
+    return fitted.state()
 
 
 def _unregistered(part: str, name: str) -> SettingError:
@@ -280,9 +275,7 @@ def _made(part: str, kept: Any) -> Any:
     if not isinstance(kept, dict):
         raise ModelFormatError(f"The {part} must be a name, or a name with settings.")
     name, settings = _typed(kept, "name", str), _typed(kept, "settings", dict)
-    if part == "metric":
-        return metrics.get(name, **settings)
-    module: Any = {"loss": losses, "scorer": scorers, "trainer": training}[part]
+    module: Any = {"loss": losses, "scorer": scorers, "trainer": training, "metric": metrics}[part]
     return module.get(name, **settings)
 
 

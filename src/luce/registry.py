@@ -234,10 +234,9 @@ class Registry:
 
     def _add(self, name: str, factory: Any) -> None:
         known = self._spelling.get(canonical(name))
-        if known is not None and not _same(self._table[known], factory):
-            raise SettingError(
-                f"There is a {self.kind} {known!r} already, {_place(self._table[known])}; choose another name."
-            )
+        if known is not None and not _same(own := self._table[known], factory):
+            place = f"luce's own {own}" if isinstance(own, str) else f"{own.__qualname__} of {own.__module__}"
+            raise SettingError(f"There is a {self.kind} {known!r} already, {place}; choose another name.")
         self._table[known or name] = factory
         self._spelling[canonical(name)] = known or name
 
@@ -298,7 +297,3 @@ def _same(known: Any, factory: Any) -> bool:
         factory.__module__,
         factory.__qualname__,
     )
-
-
-def _place(found: Any) -> str:
-    return f"luce's own {found}" if isinstance(found, str) else f"{found.__qualname__} of {found.__module__}"

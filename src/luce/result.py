@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from luce.errors import SettingError
-from luce.storage import atomic_write, check_output
 
 ENDINGS = (".csv", ".json", ".parquet", ".md", ".tex", ".html")
 """What `Result.write` can write, by the ending of the file's name."""
@@ -98,9 +97,11 @@ class Result:
 
     def write(self, path: str | Path, *, safe: bool = False) -> None:
         """Write the result: .csv or .parquet (the main table), .json (everything), .md, .tex or .html."""
-        out = check_ending(path, ENDINGS)
-        kind = out.suffix.lower()
-        with atomic_write(out) as stream:
+        from luce.storage import atomic_write
+
+        check_ending(path, ENDINGS)
+        kind = Path(path).suffix.lower()
+        with atomic_write(path) as stream:
             if kind == ".parquet":
                 import pyarrow.parquet as pq
 
@@ -159,17 +160,19 @@ def csv_text(rows: Sequence[Sequence[Any]], *, safe: bool = False) -> str:
     return text.getvalue()
 
 
-def check_ending(path: str | Path, kinds: Sequence[str]) -> Path:
-    """A path whose ending says one of the formats and that can be written; before the work that fills it."""
-    out = Path(path)
-    if out.suffix.lower() not in kinds:
-        raise SettingError(f"Cannot write {out}: its ending must be one of {', '.join(kinds)}.")
-    check_output(out)
-    return out
+def check_ending(path: str | Path | None, kinds: Sequence[str]) -> None:
+    """Refuse, before the work that fills it, a path whose ending says no such format or that cannot be written."""
+    from luce.storage import check_output  # and NumPy
+
+    if path is None:
+        return
+    if Path(path).suffix.lower() not in kinds:
+        raise SettingError(f"Cannot write {path}: its ending must be one of {', '.join(kinds)}.")
+    check_output(path)
 
 
-def setting_text(settings: dict[str, Any]) -> str:
-    """Settings as a person would say them.
+def setting_text(settings: dict[str, Any], none: str = "the model as it is") -> str:
+    """Settings as a person would say them, and what is said of none.
 
     >>> setting_text({"l2": 0.1, "scorer__num_leaves": 10})
     'l2=0.1, num_leaves=10'
@@ -177,7 +180,7 @@ def setting_text(settings: dict[str, Any]) -> str:
     'the model as it is'
     """
     named = (f"{place.rpartition('__')[2]}={value}" for place, value in settings.items())
-    return ", ".join(named) or "the model as it is"
+    return ", ".join(named) or none
 
 
 def seen(text: str) -> str:
@@ -264,14 +267,11 @@ def html_table(sheet: Sheet, most: int = _MOST) -> str:
     """
     rows = sheet.rows
     head = "".join(f"<th>{escape(name)}</th>" for name in sheet.columns)
-    body = "".join("<tr>" + "".join(f"<td>{_html(cell)}</td>" for cell in row) + "</tr>" for row in rows[:most])
+    shown = [[f"{c:,}" if isinstance(c, int) and not isinstance(c, bool) else _text(c, 4) for c in row] for row in rows]
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in shown[:most])
     left = f"<p>... and {len(rows) - most:,} more</p>" if len(rows) > most else ""
     first = f"<tr>{head}</tr>" if any(name.strip() for name in sheet.columns) else ""
     return f"<table><caption>{escape(sheet.title)}</caption>{first}{body}</table>{left}"
-
-
-def _html(cell: Any) -> str:
-    return escape(f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else _text(cell, 4))
 
 
 def markdown_table(sheet: Sheet) -> str:

@@ -15,17 +15,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from luce.errors import DataError, MissingExtraError, ModelFormatError
+from luce.errors import DataError, ModelFormatError, needing
 
 Signer = Callable[[bytes], str]
 """Gives the signature of a message, as a file keeps it."""
 
 
 def _module(name: str) -> Any:
-    try:
-        return import_module(f"cryptography.{name}")
-    except ImportError as error:
-        raise MissingExtraError("A signature", "sign") from error
+    with needing("A signature", "sign"):
+        found = import_module(f"cryptography.{name}")
+    return found
 
 
 def signer_of(path: str | Path) -> Signer:

@@ -96,12 +96,8 @@ _PLAIN = Rule()
 
 def option(*, default: Any = MISSING, factory: Any = MISSING, **rule: Any) -> Any:
     """A field with a `Rule`; the keywords are the fields of the rule."""
-    metadata = {"rule": Rule(**rule)}
-    return (
-        field(default_factory=factory, metadata=metadata)
-        if factory is not MISSING
-        else field(default=default, metadata=metadata)
-    )
+    kept: Any = {"default": default, "default_factory": factory}  # MISSING is what dataclasses take for none
+    return field(**kept, metadata={"rule": Rule(**rule)})
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(option, field))
@@ -197,11 +193,6 @@ def _defaults(cls: Any) -> dict[str, Any]:
     return {parameter.name: parameter.default for parameter in signature(cls).parameters.values()}
 
 
-def _is_usual(spec: Any, declared: Any) -> bool:
-    usual = declared.default if declared.default_factory is MISSING else declared.default_factory()
-    return _same(getattr(spec, declared.name), usual)
-
-
 def _same(one: Any, other: Any) -> bool:
     if one is other:
         return True
@@ -229,12 +220,10 @@ def _heard(spec: Any) -> None:
     """Refuse settings that were given but have no effect beside the others."""
     for declared in fields(spec):
         works, words = _works(spec, declared.metadata.get("rule", _PLAIN))
-        if not works and not _is_usual(spec, declared):
+        usual = declared.default if declared.default_factory is MISSING else declared.default_factory()
+        if not works and not _same(value := getattr(spec, declared.name), usual):
             name = getattr(spec, "name", type(spec).__name__)
-            raise SettingError(
-                f"{declared.name}={getattr(spec, declared.name)!r} has no effect in {name!r} without {words}; "
-                "leave it out."
-            )
+            raise SettingError(f"{declared.name}={value!r} has no effect in {name!r} without {words}; leave it out.")
 
 
 def checked(name: str, value: Any, hint: Any, rule: Rule = _PLAIN) -> Any:

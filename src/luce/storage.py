@@ -247,26 +247,22 @@ def _header(
     return struct.pack("<Q", len(header)) + header, places
 
 
-def _settings_checksum(settings: Mapping[str, Any]) -> int:
-    return zlib.crc32(json.dumps(settings).encode())
-
-
 def container_kind(path: str | Path) -> str | None:
     """What a container holds ("data", "ranker", ...), or None for a file that is no container of luce."""
     path = Path(path)
     with open(path, "rb") as stream:
         try:
-            header, _ = _read_header(path, stream, path.stat().st_size)
-        except ModelFormatError:
+            luce = _luce_of(_read_header(path, stream, path.stat().st_size)[0].get("__metadata__"))
+        except (ValueError, RecursionError):
             return None
-    metadata = header.get("__metadata__")
-    text = metadata.get("luce") if isinstance(metadata, dict) else None
-    try:
-        luce = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        return None
     kind = luce.get("kind") if isinstance(luce, dict) else None
     return kind if isinstance(kind, str) else None
+
+
+def _luce_of(metadata: Any) -> Any:
+    """What luce says of a file in its header; None where it says nothing."""
+    text = metadata.get("luce") if isinstance(metadata, dict) else None
+    return json.loads(text) if isinstance(text, str) else None
 
 
 def read_container(
@@ -383,9 +379,8 @@ def _read_header(path: Path, stream: IO[bytes], size: int) -> tuple[dict[str, An
 
 
 def _read_settings(path: Path, metadata: Any, kind: str) -> dict[str, Any]:
-    text = metadata.get("luce") if isinstance(metadata, dict) else None
     try:
-        luce = json.loads(text) if isinstance(text, str) else None
+        luce = _luce_of(metadata)
     except (ValueError, RecursionError) as error:
         raise _damaged(path, "its settings are not JSON") from error
     if not isinstance(luce, dict) or not isinstance(luce.get("settings"), dict):
@@ -398,7 +393,7 @@ def _read_settings(path: Path, metadata: Any, kind: str) -> dict[str, Any]:
             f"{path} has format version {version[0]}.{version[1]}, and this luce reads versions up to "
             f"{FORMAT_VERSION[0]}.x; update luce to read it."
         )
-    if luce.get("settings_crc32") != _settings_checksum(luce["settings"]):
+    if luce.get("settings_crc32") != zlib.crc32(json.dumps(luce["settings"]).encode()):
         raise _damaged(path, "the checksum of its settings does not match")
     if luce.get("kind") != kind:
         raise ModelFormatError(f"{path} holds {luce.get('kind')!r}, and {kind!r} was expected.")

@@ -164,6 +164,7 @@ def ranker_to_tune(name: str) -> Ranker:
 
 _AGGREGATORS = {"borda-agg": "BordaAggregator", "cps-agg": "CPSAggregator"}
 """Systems whose features are the ranks that several rankers gave; they have `fit` and `predict`, and no file."""
+_SPELLING = {canonical(name): name for name in (*_SYSTEMS, *_AGGREGATORS)}
 
 
 def model_names() -> list[str]:
@@ -177,7 +178,7 @@ def model_names() -> list[str]:
 
 def fixed_settings(name: str) -> dict[str, Any]:
     """What makes a system: the settings that differ from those of its parts."""
-    return dict(next((own for known, own in _SYSTEMS.items() if canonical(known) == canonical(name)), {}))
+    return dict(_SYSTEMS.get(_SPELLING.get(canonical(name), ""), {}))
 
 
 def ranker_names() -> list[str]:
@@ -193,18 +194,18 @@ def model(name: str, **overrides: Any) -> Any:
     >>> model("auto", budget=120).trainer.budget
     120
     """
-    for known, aggregator in _AGGREGATORS.items():
-        if canonical(known) == canonical(name):
-            return make("model", known, getattr(aggregate, aggregator), overrides)
-    for known, settings in _SYSTEMS.items():
-        if canonical(known) == canonical(name):
-            placed = _placed(settings, overrides)
-            longer = {name.partition("__")[2] for name in placed if "__" in name}  # of which the short form gives way
-            system = Ranker(**{**{name: value for name, value in settings.items() if name not in longer}, **placed})
-            unsaid = {name: settings[key] for name, key in _UNSAID.items() if key in settings}
-            system._unsaid = {name: value for name, value in unsaid.items() if name not in {*placed, *longer}}
-            return system
-    raise unknown_name("model", name, model_names())
+    known = _SPELLING.get(canonical(name))
+    if known is None:
+        raise unknown_name("model", name, model_names())
+    if known in _AGGREGATORS:
+        return make("model", known, getattr(aggregate, _AGGREGATORS[known]), overrides)
+    settings = _SYSTEMS[known]
+    placed = _placed(settings, overrides)
+    longer = {name.partition("__")[2] for name in placed if "__" in name}  # of which the short form gives way
+    system = Ranker(**{**{name: value for name, value in settings.items() if name not in longer}, **placed})
+    unsaid = {name: settings[key] for name, key in _UNSAID.items() if key in settings}
+    system._unsaid = {name: value for name, value in unsaid.items() if name not in {*placed, *longer}}
+    return system
 
 
 def _placed(system: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

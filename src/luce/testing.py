@@ -17,7 +17,6 @@ import numpy as np
 from luce import losses, metrics, scorers
 from luce.data.groups import Groups, from_arrays
 from luce.errors import LuceError, LuceWarning, SettingError
-from luce.losses.base import Loss
 from luce.registry import settings_of
 from luce.types import FloatArray, IntArray
 
@@ -80,8 +79,7 @@ def numeric_gradient(function: Callable[[FloatArray], float], at: FloatArray, st
     def central(h: float) -> FloatArray:
         return np.array([(function(at + h * e) - function(at - h * e)) / (2 * h) for e in np.eye(len(at))])
 
-    result: FloatArray = (4 * central(step) - central(2 * step)) / 3
-    return result
+    return (4 * central(step) - central(2 * step)) / 3
 
 
 def _problem(seed: int, sizes: Sequence[int] = (1, 2, 5, 7)) -> Problem:
@@ -109,88 +107,82 @@ def check_loss(loss: Any, *, raise_on_failure: bool = True) -> Verdict:
     True
     """
     part = losses.of(loss)
-    return _verdict(f"loss {part.name!r}", _LossChecks(part).all(), raise_on_failure)
 
-
-class _LossChecks:
-    def __init__(self, loss: Loss) -> None:
-        self.loss = loss
-
-    def all(self) -> list[Callable[[], None]]:
-        return [self.gradient, self.queries, self.rows, self.shift, self.grades, self.tied, self.curvature, self.far]
-
-    def _estimates(self) -> None:
-        if self.loss.stochastic:
+    def exact() -> None:
+        if part.stochastic:
             raise _Skip("the gradient is an estimate by sampling")
 
-    def gradient(self) -> None:
+    def gradient() -> None:
         """The gradient is that of the value."""
-        self._estimates()
+        exact()
         for seed in range(2):
             scores, labels, offsets = _problem(seed)
-            grad = self.loss.value_and_grad(scores, labels, offsets)[1]
-            step = 1e-4 if self.loss.smooth else 1e-7
-            numeric = numeric_gradient(lambda s: self.loss.value_and_grad(s, labels, offsets)[0], scores, step)  # noqa: B023
+            grad = part.value_and_grad(scores, labels, offsets)[1]
+            step = 1e-4 if part.smooth else 1e-7
+            numeric = numeric_gradient(lambda s: part.value_and_grad(s, labels, offsets)[0], scores, step)  # noqa: B023
             _near(grad, numeric, "gradient and finite differences", 1e-5)
 
-    def queries(self) -> None:
+    def queries() -> None:
         """Queries add up."""
-        self._estimates()
+        exact()
         scores, labels, offsets = _problem(1)
-        value, grad = self.loss.value_and_grad(scores, labels, offsets)
-        parts = [self.loss.value_and_grad(scores[a:b], labels[a:b]) for a, b in pairwise(offsets)]
+        value, grad = part.value_and_grad(scores, labels, offsets)
+        parts = [part.value_and_grad(scores[a:b], labels[a:b]) for a, b in pairwise(offsets)]
         _near(value, sum(v for v, _ in parts), "the whole and the sum of its queries", 1e-10)
         _near(grad, np.concatenate([g for _, g in parts]), "gradients of the whole and of its queries", 1e-10)
 
-    def rows(self) -> None:
+    def rows() -> None:
         """The order of rows within a query does not matter."""
-        self._estimates()
-        if not self.loss.permutation_invariant:
+        exact()
+        if not part.permutation_invariant:
             raise _Skip("it says that it reads the order of the rows")
         scores, labels, offsets = _problem(2)
         shuffle = np.concatenate([np.arange(a, b)[::-1] for a, b in pairwise(offsets)])
-        value, grad = self.loss.value_and_grad(scores, labels, offsets)
-        other, moved = self.loss.value_and_grad(scores[shuffle], labels[shuffle], offsets)
+        value, grad = part.value_and_grad(scores, labels, offsets)
+        other, moved = part.value_and_grad(scores[shuffle], labels[shuffle], offsets)
         _near(other, value, "values of two orders of the same rows", 1e-9)
         _near(moved, grad[shuffle], "gradients of two orders of the same rows", 1e-8)
 
-    def shift(self) -> None:
+    def shift() -> None:
         """A constant added to all scores of a query changes nothing."""
-        if not self.loss.shift_invariant:
+        if not part.shift_invariant:
             raise _Skip("shift_invariant is False")
         scores, labels, offsets = _problem(3)
         shifted = scores + np.repeat(np.arange(1.0, len(offsets)), np.diff(offsets))
-        self._estimates()
-        values = [self.loss.value_and_grad(s, labels, offsets)[0] for s in (scores, shifted)]
+        exact()
+        values = [part.value_and_grad(s, labels, offsets)[0] for s in (scores, shifted)]
         _near(values[1], values[0], "values before and after a shift (else set shift_invariant = False)", 1e-8)
 
-    def grades(self) -> None:
+    def grades() -> None:
         """Only the order of the grades matters."""
-        if not self.loss.ordinal:
+        if not part.ordinal:
             raise _Skip("ordinal is False: it uses the grades as numbers")
-        self._estimates()
+        exact()
         scores, labels, offsets = _problem(4)
-        values = [self.loss.value_and_grad(scores, y, offsets)[0] for y in (labels, 10 * labels - 3)]
+        values = [part.value_and_grad(scores, y, offsets)[0] for y in (labels, 10 * labels - 3)]
         _near(values[1], values[0], "values for grades and grades farther apart (else set ordinal = False)", 1e-10)
 
-    def tied(self) -> None:
+    def tied() -> None:
         """One document, and documents that are all tied, give finite numbers."""
         for scores, labels in (([0.7], [3.0]), ([0.5, -1.0, 2.0], [2.0] * 3)):
-            value, grad, curvature = self.loss.value_grad_curvature(scores, labels)
+            value, grad, curvature = part.value_grad_curvature(scores, labels)
             assert np.isfinite([value, *grad, *curvature]).all(), "NaN or infinity"
 
-    def curvature(self) -> None:
+    def curvature() -> None:
         """The curvature is at least 0."""
-        curvature = self.loss.value_grad_curvature(*_problem(5))[2]
-        assert (curvature >= 0).all(), f"the least is {curvature.min():.3g}"
+        found = part.value_grad_curvature(*_problem(5))[2]
+        assert (found >= 0).all(), f"the least is {found.min():.3g}"
 
-    def far(self) -> None:
+    def far() -> None:
         """Scores up to 10,000 give finite numbers."""
         labels = np.array([3.0, 3, 2, 1, 1, 0, 0, 0])
         for sign in (1.0, -1.0):
             scores = sign * np.array([1e4, 9e3, 1e3, 0, -10, -1e3, -9e3, -1e4])
-            value, grad = self.loss.value_and_grad(scores, labels)
+            value, grad = part.value_and_grad(scores, labels)
             assert np.isfinite([value, *grad]).all(), "NaN or infinity"
+
+    properties = [gradient, queries, rows, shift, grades, tied, curvature, far]
+    return _verdict(f"loss {part.name!r}", properties, raise_on_failure)
 
 
 def _sample(seed: int = 0) -> Groups:

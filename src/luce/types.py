@@ -26,19 +26,15 @@ class FittedScorer(Protocol):
     @property
     def n_features(self) -> int:
         """Features that a row must have."""
-        ...
 
     def score(self, X: Features, offsets: IntArray) -> FloatArray:
         """One score a row, higher is better."""
-        ...
 
     def importance(self) -> FloatArray:
         """How much each feature matters to the score; what it measures is the scorer's own."""
-        ...
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What a model file keeps: JSON-able settings and arrays."""
-        ...
 
 
 class DifferentiableScorer(Protocol):
@@ -53,23 +49,18 @@ class DifferentiableScorer(Protocol):
     @property
     def n_parameters(self) -> int:
         """Length of the parameter vector."""
-        ...
 
     def initial(self, rng: np.random.Generator) -> FloatArray:
         """Where training starts."""
-        ...
 
     def forward(self, parameters: FloatArray, X: Features, offsets: IntArray) -> FloatArray:
         """Scores of a block of whole queries."""
-        ...
 
     def backward(self, parameters: FloatArray, X: Features, offsets: IntArray, d_scores: FloatArray) -> FloatArray:
         """Gradient in the parameters, given the gradient in the scores of the same block."""
-        ...
 
     def fitted(self, parameters: FloatArray) -> FittedScorer:
         """The scorer for prediction, with everything about the training set folded in."""
-        ...
 
 
 class Progress(Protocol):
@@ -77,4 +68,3 @@ class Progress(Protocol):
 
     def __call__(self, step: int, total: int | None, info: Mapping[str, float]) -> bool | None:
         """Called once an iteration; True ends the training with what it has."""
-        ...

@@ -24,8 +24,8 @@ def test_the_scale_of_a_race_is_found_again():
     y = np.empty(data.n_rows)
     for a, b in pairwise(data.offsets):
         y[a:b] = luce.losses.get("plackett_luce").sample(3.0 * scores[a:b], rng)
-    found = calibrate(scores, luce.from_arrays(data.X, y, qid=data.qid), rng)
-    assert np.isclose(found.scale * found.loss.race_scale, 3.0, rtol=0.1)
+    scale, loss = calibrate(scores, luce.from_arrays(data.X, y, qid=data.qid), rng)
+    assert np.isclose(scale * loss.race_scale, 3.0, rtol=0.1)
 
 
 def test_chances_of_pairs_are_those_of_the_link_where_ties_have_no_level():
@@ -46,10 +46,10 @@ def test_pairs_that_win_lose_and_tie_by_the_model_give_its_parameters_back():
     place = (rng.random((len(scores), 1)) * weight.sum(axis=1)[:, None] > np.cumsum(weight, axis=1)).sum(axis=1)
     y = np.stack([place == 1, place == 2], axis=1).astype(float)
     data = luce.from_arrays(np.zeros((y.size, 1)), y.ravel(), qid=np.repeat(np.arange(len(y)), 2))
-    found = calibrate(scores.ravel(), data, rng)
-    assert np.isclose(found.scale, 2.0, rtol=0.05)
-    np.testing.assert_allclose(found.loss.tie_level, [-0.5, 0.1], atol=0.04)
-    assert np.isclose(np.log(found.loss.tie_parameter), 0.3, atol=0.05)
+    scale, loss = calibrate(scores.ravel(), data, rng)
+    assert np.isclose(scale, 2.0, rtol=0.05)
+    np.testing.assert_allclose(loss.tie_level, [-0.5, 0.1], atol=0.04)
+    assert np.isclose(np.log(loss.tie_parameter), 0.3, atol=0.05)
 
 
 def test_top_k_of_davidson_is_luce_on_a_scale():

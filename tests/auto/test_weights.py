@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import luce
-from luce.auto.weights import Valued, _equal, _lattice, estimate, learn, spread, value_blends
+from luce.auto.weights import Valued, _equal, _lattice, estimate, learned, spread, value_blends
 from luce.data.simulate import simulate
 from luce.metrics import get
 
@@ -43,8 +43,8 @@ def test_many_queries_trust_the_metric_and_few_trust_all_members():
     for n, share in ((10, 10 / 110), (900, 0.9)):
         noise = np.random.default_rng(0).normal(size=n)
         values = np.stack([noise + 0.01, noise + 0.3 * np.resize([1.0, -1.0], n)])
-        found = learn(made(values, np.eye(2)), np.arange(n), np.random.default_rng(1))
-        halves = learn(made(np.tile(values, 10**4 // n), np.eye(2)), np.arange(n), np.random.default_rng(1))
+        found = learned(made(values, np.eye(2)), np.arange(n), np.random.default_rng(1)).weights
+        halves = learned(made(np.tile(values, 10**4 // n), np.eye(2)), np.arange(n), np.random.default_rng(1)).weights
         assert halves.shape == (2,)
         assert np.isclose(found.sum(), 1.0)
         assert found.min() >= (1 - share) / 2 - 1e-12
@@ -58,8 +58,8 @@ def test_a_member_that_is_clearly_worse_has_no_part_in_equal_weights():
 
 def test_skipped_queries_do_not_count():
     values = np.array([[0.5, np.nan, 0.4, 0.3], [0.1, np.nan, 0.2, 0.1]])
-    found = learn(made(values, np.eye(2)), np.arange(4), np.random.default_rng(0))
-    again = learn(made(values[:, [0, 2, 3]], np.eye(2)), np.arange(3), np.random.default_rng(0))
+    found = learned(made(values, np.eye(2)), np.arange(4), np.random.default_rng(0)).weights
+    again = learned(made(values[:, [0, 2, 3]], np.eye(2)), np.arange(3), np.random.default_rng(0)).weights
     np.testing.assert_array_equal(found, again)
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import luce
-from luce.cli.click_options import ClickOptions, with_click_loss
-from luce.cli.train_options import What
+from luce.cli.train_options import ClickOptions, What, with_click_loss
 from luce.clicks.simulation import production, simulate_sessions, write_log
 
 
@@ -189,14 +188,14 @@ BAD = {
         ["clicks", "{t}/mixed.csv", "--interleaved", "team_draft", "--data-doc", "sku"],
         "--data-doc says nothing beside --interleaved",
     ),
-    "no picture": (["clicks", "{t}/none.csv", "--plot", "{t}/p.txt"], "A picture is written as png"),
+    "no picture": (["clicks", "{t}/none.csv", "--plot", "{t}/p.txt"], "its ending must be one of .png"),
     "drawn twice": (["clicks", "{t}/drawn.csv", "--propensity", "p"], "'a' has two propensities at position 1"),
     "simulated without ids": (["simulate", "clicks", "{t}/table.csv", "--out", "{t}/s.csv"], "(--doc"),
     "propensity": (["clicks", "{t}/log.csv", "--examination", "{t}/bad.csv"], "above 0 and at most 1"),
     "bad user": (["clicks", "{f}/log.parquet", "--users", "robots"], "position, last_click"),
     "joint alone": (["clicks", "{f}/log.parquet", "--method", "joint"], "give the documents"),
     "no model": (["evaluate", "{f}/docs.parquet", "--scores", "x", "--clicks", "{f}/log.parquet"], "--model"),
-    "convention": ([*EVALUATE, "--preset", "lightgbm"], "leave the other options out"),
+    "convention": ([*EVALUATE, "--preset", "lightgbm"], "--preset does not go with --clicks"),
     "users without a log": ([*EVALUATE[:4], "--clicks-users", "last_click"], "goes with --clicks LOG"),
     "known and estimated": (
         [*EVALUATE, "--clicks-examination", "{t}/bad.csv", "--clicks-users", "last_click"],

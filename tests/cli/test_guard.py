@@ -9,7 +9,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from luce.cli.app import _HOMES
-from luce.cli.options import OUTPUTS, flattened
+from luce.cli.options import OUTPUTS, prepared
 
 GOOD = "1 qid:b 1:1 2:2\n0 qid:a 1:2\n2 qid:b 1:3\n"
 
@@ -94,7 +94,7 @@ def test_every_path_is_known_to_be_read_or_written():
     for name, home in _HOMES.items():
         function = getattr(import_module(f"luce.cli.{home}"), name.replace("-", "_"))
         if name not in ("demo", "simulate"):
-            hints = get_type_hints(flattened(function))
+            hints = get_type_hints(prepared(function))
             found |= {name for name, hint in hints.items() if hint is Path or Path in get_args(hint)}
             found |= {name for name, hint in hints.items() if list[Path] in get_args(hint) or hint == list[Path]}
     assert found == read | set(OUTPUTS)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import luce
 from luce.auto.trainer import Blend
 from luce.cli.app import command
-from luce.cli.options import flattened
+from luce.cli.options import prepared
 from luce.cli.train_options import Fitting
 from luce.data.schema import TableWords
 from luce.settings import Budget, Choosing, LetorOptions, PartNames, ShortForms, Surroundings, TableOptions
@@ -38,14 +38,9 @@ def draw(*, first: Annotated[str, typer.Argument()], size: Sized, last: bool = F
     seen.append((first, size, last))
 
 
-def plain(first: str) -> None:
-    """Nothing is grouped here."""
-
-
 def test_fields_take_the_place_of_their_group():
-    assert list(signature(flattened(draw)).parameters) == ["first", "width", "height", "names", "last"]
-    assert flattened(draw).__doc__ == "Draw a box."
-    assert flattened(plain) is plain
+    assert list(signature(prepared(draw)).parameters) == ["first", "width", "height", "names", "last"]
+    assert prepared(draw).__doc__ == "Draw a box."
 
 
 @pytest.mark.parametrize(
@@ -60,7 +55,7 @@ def test_fields_take_the_place_of_their_group():
 )
 def test_a_group_is_made_of_its_options(words, expected):
     app = typer.Typer()
-    app.command()(flattened(draw))
+    app.command()(prepared(draw))
     seen.clear()
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
@@ -74,7 +69,7 @@ def test_a_group_is_made_of_its_options(words, expected):
 
 def test_what_typer_refuses_is_refused():
     app = typer.Typer()
-    app.command()(flattened(draw))
+    app.command()(prepared(draw))
     assert CliRunner().invoke(app, ["box"]).exit_code == 2  # no width
     assert CliRunner().invoke(app, ["box", "--width", "1", "--height", "0"]).exit_code == 2
 
@@ -102,7 +97,7 @@ def fit(*, fitting: Fitting) -> None:
 
 def test_what_is_not_typed_is_not_given():
     app = typer.Typer()
-    app.command()(flattened(fit))
+    app.command()(prepared(fit))
     seen.clear()
     for words in ([], ["--l2", "0", "--early-stopping", "0", "--budget", "12.5"], ["--metric", "ndcg@10"]):
         assert CliRunner().invoke(app, words).exit_code == 0

@@ -126,7 +126,7 @@ def test_missing_base_is_refused_before_the_data_are_read(folder, call, option):
     base = "train.run" if option else "nothing.run"
     code, _, err = call("rerank", base, "no.parquet", "--save", "r.luce", *option)
     assert code == 2
-    assert "nothing.run: no such file" in err
+    assert "nothing.run does not exist" in err
 
 
 @pytest.mark.parametrize("method", ["--greedy", "--mmr"])
@@ -157,7 +157,7 @@ def test_diversity(folder, call, method):
         (["train.run", "train.parquet"], "exactly one of them"),
         (["train.run", "train.parquet", "--save", "r", "--model", "base.luce"], "exactly one of them"),
         (["short.run", "train.parquet", "--save", "r"], "short.run has no score for document 'd"),
-        (["nothing.run", "train.parquet", "--save", "r"], "nothing.run: no such file"),
+        (["nothing.run", "train.parquet", "--save", "r"], "nothing.run does not exist"),
         (["bad.csv", "train.parquet", "--save", "r"], "the columns are a, b; needed are qid, docid, score"),
         (["twice.csv", "train.parquet", "--save", "r"], "line 3: document 'd1' of query '1' occurs twice"),
         (["train.run", "train.parquet", "--save", "r", "--relation", "x"], "must have the form NAME=FILE"),

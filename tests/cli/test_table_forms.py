@@ -34,7 +34,7 @@ def test_tables_are_printed_as_latex_and_markdown(call, tmp_path):
         assert call(*shell, "--compare", model, "--plot", picture)[0] == 0
         assert picture.read_bytes().startswith(first)
     for wrong, said in (
-        ((*compared, "--plot", tmp_path / "a.doc"), "png, svg, pdf"),
+        ((*compared, "--plot", tmp_path / "a.doc"), ".png, .svg, .pdf"),
         ((*shell, "--plot", tmp_path / "a.pdf"), "give --compare"),
     ):
         code, _, err = call(*wrong)

@@ -214,7 +214,8 @@ def test_labels_that_are_text(folder, call):
     np.testing.assert_array_equal(luce.load("w.luce").predict(test), direct.predict(test))
     code, _, err = call("evaluate", "words.parquet", "--model", "w.luce", "--json")
     assert code == 0, err
-    for bad in ("good", "good=2,good=1", "good=x", "=1"):
+    assert "--label-map of 'good' is 'x'" in call("info", "words.parquet", *ROLES, "--label-map", "good=x")[2]
+    for bad in ("good", "good=2,good=1", "=1"):
         code, _, err = call("info", "words.parquet", *ROLES, "--label-map", bad)
         assert (code, "write every label once" in err) == (2, True)
 

@@ -158,7 +158,7 @@ def test_a_worker_tells_of_its_defect(folds):
         for fold in range(2):
             pool.submit(fold, Fit(fold, "pmop-fd", {"max_iter": 2}))
         results = dict(pool.results(lambda key: None))
-    assert results[0] == Failed("ValueError: invalid literal for int() with base 10: 'x'", worker_lost=True)
+    assert results[0] == Failed("ValueError: invalid literal for int() with base 10: 'x'")
     assert isinstance(results[1], Trial)
 
 

@@ -14,9 +14,9 @@ import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, MissingExtraError, SettingError, UnknownNameError
 from luce.export import export_model, targets
-from luce.export.bounds import auto_offset
 from luce.export.evaluate import compared
-from luce.export.names import read_feature_names, renamed
+from luce.export.request import read_feature_names, renamed
+from luce.export.run import auto_offset
 from luce.export.run import export_model as _export
 from luce.export.tree_nodes import above, at_most, missing_goes_left, missing_is_zero
 from luce.form import Column, Form, Layer, Linear, Network, Term, Trees, form_of, merged
@@ -410,10 +410,10 @@ def test_the_python_file_says_what_is_wrong(linear, features, said):
 
 
 def test_the_intercept_is_spread_evenly():
-    from luce.export.engine_terms import normalised
+    from luce.export.engine_terms import weighted
 
     part = Linear(np.array([2.0, -1.0, 0.0]), 6.0, np.array([1.0, 4.0, 1.0]))
-    found = normalised(["a", "b", "c"], part)
+    found = weighted(["a", "b", "c"], part)
     assert list(found.weights) == ["a", "b"]
     assert [mean for mean, _ in found.normalizers.values()] == [-1.0, 4.0]
     moves = zip(found.weights.values(), (0.5, 0.25), found.normalizers.values(), strict=True)

@@ -23,7 +23,7 @@ from luce.report import build_report, explain, panels, write_report
 from luce.report import pool as blobs_module
 from luce.report.build import SCRIPTS, STYLES
 from luce.report.panels import FAMILIES, cutoff_curves, learning_curves
-from luce.report.pool import Blobs, judged_features, pack, read_reported_run
+from luce.report.pool import Blobs, ReportedRun, judged_features, pack
 from tests.report.conftest import HOSTILE
 
 
@@ -89,7 +89,7 @@ def texts(page):
 
 @pytest.fixture(scope="module")
 def source(example):
-    return read_reported_run(example.folder)
+    return ReportedRun(read_run(example.folder))
 
 
 def test_only_the_report_s_own_script_can_run(page):

@@ -200,21 +200,6 @@ class Pace:
 
 
 @dataclass(frozen=True, eq=False)
-class TreePath:
-    """The trees of all rounds."""
-
-    forest: Forest
-
-    def at(self, step: int) -> Forest:
-        """The trees up to a round."""
-        return self.forest.first(min(step, self.forest.n_trees))
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """For a checkpoint."""
-        return self.forest.arrays()
-
-
-@dataclass(frozen=True, eq=False)
 class LinearPath:
     """The linear scores of all penalties, a row each."""
 
@@ -232,12 +217,13 @@ class LinearPath:
         return vars(self)
 
 
-Path = TreePath | LinearPath
+Path = Forest | LinearPath
+"""The trees of all rounds, or the linear scores."""
 
 
 def path_of(linear: bool, arrays: Mapping[str, NDArray[Any]], n_features: int) -> Path:
     """The way that a checkpoint holds."""
-    return LinearPath(**arrays) if linear else TreePath(Forest.from_arrays(arrays, n_features))
+    return LinearPath(**arrays) if linear else Forest.from_arrays(arrays, n_features)
 
 
 def start(member: Member, task: Task, pace: Pace, filling: Filling | None) -> Walk:
@@ -274,9 +260,9 @@ class TreeWalk:
                 self.growth.grow()
         self.curve.append(self.growth.judged(self.growth.parameters))
 
-    def path(self) -> TreePath:
+    def path(self) -> Forest:
         """All trees."""
-        return TreePath(self.growth.whole())
+        return self.growth.whole()
 
 
 class LinearWalk:
@@ -327,8 +313,7 @@ def smoothed_mean(curves: Sequence[Sequence[float]], weights: FloatArray, width:
     held = [np.pad(np.asarray(curve, dtype=np.float64), (0, longest - len(curve)), mode="edge") for curve in curves]
     mean = np.average(held, axis=0, weights=weights)[1:]
     around = np.pad(mean, width // 2, mode="edge")
-    result: FloatArray = np.convolve(around, np.ones(width) / width, mode="valid")
-    return result
+    return np.convolve(around, np.ones(width) / width, mode="valid")
 
 
 _WORTH_THREADS = 1 << 20
@@ -382,10 +367,17 @@ class CrossFit:
     def fitted(self, job: Job, walked: Walked) -> Fitted:
         """The mean of the models of all folds, and out-of-fold scores."""
         fold, scores = self._fold(job), np.empty(self.data.n_rows)
-        models = [path.at(walked.step) for path in walked.paths]
-        for k, model in enumerate(models):
-            scores[np.repeat(fold == k, self.data.sizes)] = self._scores(model, self.data.take(fold == k))
-        return Fitted(job.member, mean_model(models), scores, walked.step, walked.at_limit)
+        step, models = walked.step, list[Forest | FittedLinear]()
+        for k, path in enumerate(walked.paths):
+            model = path.first(min(step, path.n_trees)) if isinstance(path, Forest) else path.at(step)
+            models.append(model)
+            seen = self.data.take(fold == k)
+            if isinstance(model, FittedLinear) and self.filling is not None:
+                seen = self.filling.applied(seen)
+            found = model.score(seen.X) if isinstance(model, Forest) else model.score(seen.X, seen.offsets)
+            scores[np.repeat(fold == k, self.data.sizes)] = found
+        forest, linear = summed(models, [1.0 / len(models)] * len(models))
+        return Fitted(job.member, forest if linear is None else linear, scores, walked.step, walked.at_limit)
 
     def _fold(self, job: Job) -> IntArray:
         return deal(self.data, self.folds, np.random.default_rng([self.seed, job.repeat]))
@@ -430,8 +422,12 @@ class CrossFit:
         found = None if self.checkpoint is None else self._checkpoints(self.checkpoint, job).load()
         if found is None:
             return None
-        linear = MEMBERS[job.member].linear
-        paths = [path_of(linear, _of_fold(found.arrays, k), self._width(linear)) for k in range(self.folds)]
+        linear, arrays = MEMBERS[job.member].linear, [dict[str, Any]() for _ in range(self.folds)]
+        for place, array in found.arrays.items():
+            k, _, name = place.partition(".")
+            arrays[int(k)][name] = array
+        width = self.filling.width if linear and self.filling is not None else self.data.n_features
+        paths = [path_of(linear, own, width) for own in arrays]
         return Walked(paths, found.state["step"], found.state["at_limit"])
 
     def save(self, job: Job, walked: Walked) -> None:
@@ -444,30 +440,11 @@ class CrossFit:
     def _checkpoints(self, folder: FilePath, job: Job) -> Checkpoints:
         return Checkpoints(folder / job.name.replace("#", "-"), {**(self.fingerprint or {}), "job": job.name})
 
-    def _width(self, linear: bool) -> int:
-        return self.filling.width if linear and self.filling is not None else self.data.n_features
-
-    def _scores(self, model: Forest | FittedLinear, held: Groups) -> FloatArray:
-        if isinstance(model, Forest):
-            return model.score(held.X)
-        seen = held if self.filling is None else self.filling.applied(held)
-        return model.score(seen.X, seen.offsets)
-
 
 def _alone(alone: bool, work: Callable[[], T]) -> T:
     """Do it on one thread (`alone`), since other folds have the others, or on all."""
     with serial() if alone else nullcontext():
         return work()
-
-
-def _of_fold(arrays: dict[str, Any], k: int) -> dict[str, Any]:
-    return {name.partition(".")[2]: array for name, array in arrays.items() if name.startswith(f"{k}.")}
-
-
-def mean_model(models: Sequence[Forest | FittedLinear]) -> Forest | FittedLinear:
-    """One model whose scores are the mean of theirs."""
-    forests, linear = summed(models, [1.0 / len(models)] * len(models))
-    return forests if linear is None else linear
 
 
 def summed(models: Sequence[Forest | FittedLinear], factors: Sequence[float]) -> tuple[Forest, FittedLinear | None]:
@@ -483,7 +460,7 @@ def summed(models: Sequence[Forest | FittedLinear], factors: Sequence[float]) ->
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What may keep a member from being fitted, so that it is left out: all else is a defect of luce."""
+    """What may keep a model from being fitted, so that it is left out: all else is a defect of luce."""
     engine = sys.modules.get("lightgbm")
     own = () if engine is None else (engine.basic.LightGBMError,)
     return (LuceError, ArithmeticError, np.linalg.LinAlgError, MemoryError, *own)

@@ -178,22 +178,14 @@ def tried(model: Any) -> list[dict[str, Any]]:
 
 def as_rows(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The members of a record, the heaviest first, then those that were left out."""
-    fitted = sorted(record["members"], key=lambda row: -row["weight"])
-    rows = [{**row, "note": why(row)} for row in fitted]
+    rows = []
+    for row in sorted(record["members"], key=lambda row: -row["weight"]):
+        # Where its weight comes from, which there are files that do not say.
+        note = f"{row['chosen']:.0%} of the best blends" if "chosen" in row else ""
+        rows.append({**row, "note": note + ("" if row.get("kept", True) else "; clearly worse than the best")})
     for member, reason in record["failed"].items():
         rows.append({"member": member, "about": "", "weight": 0.0, "alone": None, "steps": [], "note": reason})
     return rows
-
-
-def why(row: Mapping[str, Any]) -> str:
-    """Where the weight of a member comes from; nothing in files that do not say.
-
-    >>> why({"chosen": 0.25, "kept": True}), why({"chosen": 0.0, "kept": False})
-    ('25% of the best blends', '0% of the best blends; clearly worse than the best')
-    """
-    if "chosen" not in row:
-        return ""
-    return f"{row['chosen']:.0%} of the best blends" + ("" if row["kept"] else "; clearly worse than the best")
 
 
 def as_text(record: Mapping[str, Any]) -> str:

@@ -80,22 +80,45 @@ class Blend(Budget, Algorithm):
     takes_categories: ClassVar[bool] = True
 
     def judge(self, metric: Metric, stated: Comparisons) -> Metric:
-        """The likelihood under Luce's model, unless another metric was named."""
-        return _judge(metric, stated)
+        """What judges lists and preferences: the likelihood under Luce's model unless another metric was named."""
+        if metric.name in (USUAL, "log_likelihood"):
+            return race_likelihood()
+        if stated.holds_pairs and metric.name != "pairwise_accuracy":
+            raise SettingError(
+                f"{metric.name} judges rankings; preferences are judged by log_likelihood or pairwise_accuracy."
+            )
+        return metric
 
     def train(self, task: Task, start: Start | None = None) -> Trained:
         """Members, weights, scale, in this order; `start` begins jobs elsewhere and gives what waits for one."""
-        task = _of_statements(task)
+        task = self._of_statements(task)
         self.check_task(replace(task, checkpoint=None))  # it keeps checkpoints of its own, a folder a member
         data, trainer = task.data, self
         if task.valid is not None and data.judges is not None:
             trainer = replace(self, use_valid="yardstick")  # lists that judge are no more rows to learn from
         elif task.valid is not None and self.use_valid == "more":
             data = joined(data, task.valid)
-        _check_labels(data)
+        if not len(informative(data)):
+            raise DataError(
+                "All labels of every query are equal, so that there is no order to learn; give grades that differ "
+                "within a query."
+            )
         members = for_target(self.export_to, _names(self.members), data)
         plan = make_plan(self.budget, self.folds, members, _names(self.plan), data)
         return _Work(trainer, task, data, plan, start).trained()
+
+    def _of_statements(self, task: Task) -> Task:
+        """A task that learns from what is stated in place of grades: it goes with the queries, and judges the held."""
+        target = task.target
+        if not isinstance(target, BothTargets):
+            return task
+        if says_something(target.labels):
+            raise SettingError(
+                "'blend' learns from grades, or from lists and preferences where there are none; leave the grades out "
+                "(--ignore-grades), or the comparisons."
+            )
+        stated = replace(task.data, y=target.labels, stated=target.comparisons)
+        return replace(task, data=stated, target=None, metric=self.judge(task.metric, target.comparisons))
 
 
 def _names(given: Sequence[str] | str | None) -> tuple[str, ...] | None:
@@ -103,39 +126,6 @@ def _names(given: Sequence[str] | str | None) -> tuple[str, ...] | None:
     if given is None:
         return None
     return tuple(name.strip() for name in given.split(",")) if isinstance(given, str) else tuple(given)
-
-
-def _of_statements(task: Task) -> Task:
-    """A task that learns from what is stated in place of grades: it goes with the queries, and judges what was held."""
-    target = task.target
-    if not isinstance(target, BothTargets):
-        return task
-    if says_something(target.labels):
-        raise SettingError(
-            "'blend' learns from grades, or from lists and preferences where there are none; leave the grades out "
-            "(--ignore-grades), or the comparisons."
-        )
-    stated = replace(task.data, y=target.labels, stated=target.comparisons)
-    return replace(task, data=stated, target=None, metric=_judge(task.metric, target.comparisons))
-
-
-def _judge(metric: Metric, stated: Comparisons) -> Metric:
-    """What judges lists and preferences: the likelihood under Luce's model unless another metric was named."""
-    if metric.name in (USUAL, "log_likelihood"):
-        return race_likelihood()
-    if stated.holds_pairs and metric.name != "pairwise_accuracy":
-        raise SettingError(
-            f"{metric.name} judges rankings; preferences are judged by log_likelihood or pairwise_accuracy."
-        )
-    return metric
-
-
-def _check_labels(data: Groups) -> None:
-    if not len(informative(data)):
-        raise DataError(
-            "All labels of every query are equal, so that there is no order to learn; give grades that differ within "
-            "a query."
-        )
 
 
 @dataclass(eq=False)
@@ -207,13 +197,12 @@ class _Work:
         found, worth, alone = self._weights(units, rng)
         weights = found.weights
         as_race = self.data.judges is not None and not self.data.judges.holds_pairs
-        calibration = calibrate((weights @ units)[self.rows], self.judged, rng, as_race)
-        factors = calibration.scale * weights / spreads[kept]
+        scale, loss = calibrate((weights @ units)[self.rows], self.judged, rng, as_race)
+        factors = scale * weights / spreads[kept]
         scorer = self._scorer(members, factors, weights)
         self._say()
         record = self._record(members, found, alone, worth, scorer)
-        history = History(converged=True, blend=record)
-        return Trained(scorer, calibration.loss, history)
+        return Trained(scorer, loss, History(converged=True, blend=record))
 
     def _fit_all(self) -> None:
         """One job after the other while there is time; the first that succeeds is always carried out."""
@@ -370,11 +359,8 @@ class _Work:
             if "feature" in found_beside:
                 found_beside["feature"] = self.data.feature_names[found_beside["feature"]]
             record["estimate"] = vars(worth) | found_beside
-        if self.task.valid is not None and self.trainer.use_valid == "yardstick":
-            record["yardstick"] = self._yardstick(scorer)
-        return record
-
-    def _yardstick(self, scorer: FittedBlend) -> float:
         valid, metric = self.task.valid, self.task.metric
-        assert valid is not None
-        return evaluate_rows(scorer.score(valid.X, valid.offsets), valid, [metric]).means[metric.name]
+        if valid is not None and self.trainer.use_valid == "yardstick":
+            judged = evaluate_rows(scorer.score(valid.X, valid.offsets), valid, [metric])
+            record["yardstick"] = judged.means[metric.name]
+        return record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from luce.data.groups import Groups
 from luce.losses.base import Loss, Risk
 from luce.losses.pairwise import Davidson
 from luce.metrics.catalog import Formula, Metric
-from luce.metrics.evaluate import evaluate_rows
+from luce.metrics.evaluate import Judged, evaluate_rows
 from luce.metrics.lists import Lists
 from luce.numerics.links import get as link
 from luce.types import FloatArray, IntArray
@@ -30,39 +30,22 @@ _PAIRS = 500_000
 _PENALTY = 1e-6
 
 
-class _Judged(Protocol):
-    """Labels query by query."""
-
-    @property
-    def y(self) -> FloatArray: ...
-
-    @property
-    def offsets(self) -> IntArray: ...
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """What scores are multiplied by, and the loss whose probabilities they then have."""
-
-    scale: float
-    loss: Loss
-
-
-def calibrate(scores: FloatArray, data: Groups, rng: np.random.Generator, as_race: bool = False) -> Calibration:
+def calibrate(scores: FloatArray, data: Groups, rng: np.random.Generator, as_race: bool = False) -> tuple[float, Loss]:
     """Davidson's model for pairs and ties, and Luce's for the top k, each with the scale that suits it best.
 
     `scores` are about 1 in their spread within a query. `as_race` takes Luce's for all: what shares a tier of a list
-    was not compared, so that there are no ties to learn from.
+    was not compared, so that there are no ties to learn from. Gives what scores are multiplied by, and the loss whose
+    probabilities they then have.
     """
     if as_race:
-        return Calibration(*fit_scale(losses.get("plackett_luce"), scores, data))
+        return fit_scale(losses.get("plackett_luce"), scores, data)
     slope, beta, first, second = _fit_pairs(scores, data, rng)
     scale = max(slope, _LEAST)
     race_scale, _ = fit_scale(losses.get("plackett_luce"), scores, data)
     loss = losses.get("davidson", race_scale=race_scale / scale, tie_level=(first / scale, second / scale**2))
     assert isinstance(loss, Davidson)
     low, high = link("davidson").bounds
-    return Calibration(scale, loss.with_parameters(np.array([np.clip(beta, low, high)])))
+    return scale, loss.with_parameters(np.array([np.clip(beta, low, high)]))
 
 
 def _fit_pairs(scores: FloatArray, data: Groups, rng: np.random.Generator) -> FloatArray:
@@ -82,8 +65,7 @@ def _fit_pairs(scores: FloatArray, data: Groups, rng: np.random.Generator) -> Fl
         value = 0.5 * _PENALTY * float(vector @ vector) - float(logs[outcome, rows].mean())
         return value, grad + _PENALTY * vector
 
-    found: FloatArray = minimize(objective, np.array([1.0, 0.0, 0.0, 0.0]), jac=True, method="L-BFGS-B").x
-    return found
+    return minimize(objective, np.array([1.0, 0.0, 0.0, 0.0]), jac=True, method="L-BFGS-B").x
 
 
 def _pairs(data: Groups, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
@@ -111,7 +93,7 @@ def race_likelihood() -> Metric:
     return Metric("log_likelihood", Formula(measure))
 
 
-def fit_scale(loss: Loss, scores: FloatArray, data: _Judged) -> tuple[float, Loss]:
+def fit_scale(loss: Loss, scores: FloatArray, data: Judged) -> tuple[float, Loss]:
     """The factor of the scores, with the parameters of the loss itself, at which the loss is least."""
 
     def objective(vector: FloatArray) -> tuple[float, FloatArray]:
@@ -231,13 +213,8 @@ class Learned(NamedTuple):
     """Whether a member is among those that count alike, being not clearly worse than the best."""
 
 
-def learn(valued: Valued, queries: IntArray, rng: np.random.Generator) -> FloatArray:
-    """Weights of the members by these queries, which sum to 1."""
-    return learned(valued, queries, rng).weights
-
-
 def learned(valued: Valued, queries: IntArray, rng: np.random.Generator) -> Learned:
-    """The same, with what they come of."""
+    """Weights of the members by these queries."""
     values = valued.values[:, queries]
     values = values[:, ~np.isnan(values).any(axis=0)]
     n, members = values.shape[1], valued.shares.shape[1]
@@ -259,8 +236,7 @@ def _equal(alone: FloatArray) -> FloatArray:
     below = alone - alone[int(np.argmax(means))]
     error = below.std(axis=1, ddof=1) / np.sqrt(alone.shape[1])
     kept = below.mean(axis=1) >= -_WORSE * error
-    shares: FloatArray = kept / kept.sum()
-    return shares
+    return kept / kept.sum()
 
 
 def beside(X: NDArray[np.float32], data: Groups, metric: Metric, rng: np.random.Generator) -> dict[str, Any]:
@@ -290,7 +266,7 @@ def estimate(valued: Valued, rng: np.random.Generator) -> Estimate:
     found = np.full(n, np.nan)
     for part in range(int(parts.max()) + 1):
         out = parts == part
-        found[out] = valued.worth(learn(valued, np.flatnonzero(~out), rng))[out]
+        found[out] = valued.worth(learned(valued, np.flatnonzero(~out), rng).weights)[out]
     found = found[~np.isnan(found)]
     mean = float(found.mean())
     width = float(stats.t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found)))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import PICTURES, Report, SeedOption, TableReport, check_ending, check_outputs, check_unused, table
-from luce.cli.options import flag
-from luce.cli.publishing import Publishing
+from luce.cli.common import Publishing, Report, SeedOption, TableReport, check_outputs, check_unused
+from luce.cli.options import Group, flag
+from luce.display import check_picture, finished
 from luce.errors import SettingError
+from luce.result import check_ending, json_text, sheet_of
 
 if TYPE_CHECKING:
     from luce.aggregate.ballots import Ballots
@@ -19,20 +20,18 @@ if TYPE_CHECKING:
     from luce.aggregate.result import Consensus
 
 
-@dataclass(frozen=True)
-class _Reading:
+class _Reading(Group):
     """How ballots are read."""
 
     unranked: str = flag("last", "Items that a ballot leaves open: last (tied), ignore, or error.")
     format: str | None = flag(None, "soc, soi, toc, toi, lines, tidy or trec; by default from the file's name.")
 
 
-@dataclass(frozen=True)
-class _Rules:
+class _Rules(Group):
     """Rules and their options."""
 
     rule: list[str] | None = flag(
-        None, "A rule (repeat for several): kemeny, borda, schulze, ..., or a formula like 1/i.", "--rule"
+        None, "A rule (repeat for several): kemeny, borda, schulze, ..., or a formula like 1/i."
     )
     time_limit: float = flag(60.0, "Seconds for an exact Kemeny ranking.")
     seats: int | None = flag(None, "Seats for stv (1).", show_default=False)
@@ -61,9 +60,9 @@ def aggregate(
 ) -> None:
     """Join rankings into one, with ties shown as ties, and a proof or a bound where the rule minimises a distance."""
     named, unranked, format = rules.rule or ["kemeny"], reading.unranked, reading.format
-    check_ending(plot, PICTURES)
+    check_picture(plot)
     check_outputs(out)
-    publishing.check()
+    publishing.check(context)
     for name, takers in _TAKE.items():
         if not any(_rule_name(given) in takers for given in named):
             check_unused(
@@ -93,7 +92,10 @@ def aggregate(
     if out is not None:
         _write(out, answers, machine)
     if plot is not None:
-        _draw(plot, ballots, answers, unranked)
+        from luce.aggregate.plots import bump_chart, majority_graph
+
+        one = len(answers) == 1
+        finished(majority_graph(ballots, answers[0], unranked=unranked) if one else bump_chart(answers), plot)
     publishing.write(answers[0], ballots=ballots, unranked=unranked)
     report.result(_human(answers), machine)
 
@@ -113,13 +115,13 @@ def _human(answers: list[Consensus]) -> Any:
     if len(answers) == 1:
         return answers[0].sheets()
     rows = [[name, *[answer.ranks[name] for answer in answers]] for name in answers[0].order]
-    return table("rank by rule (equal numbers are ties)", ["item", *[answer.rule for answer in answers]], rows)
+    return sheet_of("rank by rule (equal numbers are ties)", ["item", *[answer.rule for answer in answers]], rows)
 
 
 def _write(out: Path, answers: list[Consensus], machine: dict[str, Any]) -> None:
     from luce.data.text_files import write_csv
 
-    if out.suffix == ".json":
+    if out.suffix.lower() == ".json":
         _write_json(out, machine)
         return
     rows = ([one.rule, one.ranks[name], name, one.scores[name]] for one in answers for name in one.order)
@@ -127,19 +129,10 @@ def _write(out: Path, answers: list[Consensus], machine: dict[str, Any]) -> None
 
 
 def _write_json(out: Path, machine: dict[str, Any]) -> None:
-    from luce.result import json_text
     from luce.storage import atomic_write
 
     with atomic_write(out, "w") as stream:
         stream.write(json_text(machine))
-
-
-def _draw(path: Path, ballots: Ballots, answers: list[Consensus], unranked: str) -> None:
-    from luce.aggregate.plots import bump_chart, majority_graph
-    from luce.display import finished
-
-    figure = bump_chart(answers) if len(answers) > 1 else majority_graph(ballots, answers[0], unranked=unranked)
-    finished(figure, path)
 
 
 def _fuse(files: list[Path], rules: _Rules, unranked: str, out: Path | None, report: Report) -> None:
@@ -174,22 +167,15 @@ _KEPT = ("pareto", "monotonic", "consistent")
 _CLASSIC = ["borda", "plurality", "antiplurality", "log", "squared"]
 
 
-@dataclass(frozen=True)
-class _Trying:
-    """The search for what a rule breaks, and what is written."""
+class _Trying(Group):
+    """Margins of a rule over all ballots, or the search for what it breaks; and what is written."""
 
+    n: int | None = flag(None, "Number of items, for margins.", "-n", "--items")
+    k: int | None = flag(None, "With -n, also the margin of being among the first k.", "-k", "--top")
     trials: int = flag(200, "Changed profiles to try for the axioms that need a search.")
     seed: SeedOption = 0
     out: Path | None = flag(None, "Write the result as JSON.", "--out", "-o")
     plot: Path | None = flag(None, "Write a heat map of the pairwise margins (with ballots).")
-
-
-@dataclass(frozen=True)
-class _Margins:
-    """Margins of a rule over all ballots."""
-
-    n: int | None = flag(None, "Number of items, for margins.", "-n", "--items")
-    k: int | None = flag(None, "With -n, also the margin of being among the first k.", "-k", "--top")
 
 
 def axioms(
@@ -199,7 +185,6 @@ def axioms(
     rule: list[str] | None = typer.Option(
         None, "--rule", help="A rule (repeat for several): a name or a formula like 1/i."
     ),
-    margins: _Margins,
     reading: _Reading,
     trying: _Trying,
     report: TableReport,
@@ -209,8 +194,8 @@ def axioms(
     `luce axioms --rule borda -n 5` prints the margins a rule guarantees over all profiles; `luce axioms FILE --rule
     borda` checks one profile and gives a witness for every axiom broken.
     """
-    n, k, out, plot = margins.n, margins.k, trying.out, trying.plot
-    check_ending(plot, PICTURES)
+    n, k, out, plot = trying.n, trying.k, trying.out, trying.plot
+    check_picture(plot)
     check_ending(out, (".json",))
     if ballots is None:
         if n is None:
@@ -232,8 +217,6 @@ def axioms(
 
 
 def _margins(rules: list[str], n: int, k: int | None) -> tuple[Any, dict[str, Any]]:
-    from dataclasses import asdict
-
     from luce.aggregate import axiom_margins
 
     found = [axiom_margins(rule, n, k) for rule in rules]
@@ -247,16 +230,12 @@ def _margins(rules: list[str], n: int, k: int | None) -> tuple[Any, dict[str, An
     header = ["rule", *(heading for _, heading in columns), *_KEPT]
     title = f"n = {n}: least eps for which the relaxed axiom (strong: every pair; winner: of all pairs) holds "
     title += "beyond a share of 1/2 + eps"
-    machine = [{k: _finite(v) for k, v in asdict(m).items()} for m in found]
-    return table(title, header, rows), {"n": n, "rules": machine}
+    machine = [asdict(m) for m in found]
+    return sheet_of(title, header, rows), {"n": n, "rules": machine}
 
 
 def _number(value: float | None) -> str:
     return "" if value is None else "never" if value == float("inf") else f"{value:.4f}"
-
-
-def _finite(value: Any) -> Any:
-    return None if value == float("inf") else value
 
 
 def _yes(value: bool | None) -> str:
@@ -273,7 +252,6 @@ def _profile(path: Path, rules: list[str], reading: _Reading, trying: _Trying) -
     found = [check_profile(votes, rule, **how) for rule in rules]
     if trying.plot is not None:
         from luce.aggregate.plots import margin_heat_map
-        from luce.display import finished
 
         finished(margin_heat_map(votes, found[0].consensus, unranked=unranked), trying.plot)
     text = [_facts(found[0])]
@@ -289,7 +267,15 @@ def _profile(path: Path, rules: list[str], reading: _Reading, trying: _Trying) -
         "condorcet_winner": found[0].condorcet_winner,
         "majority_winner": found[0].majority_winner,
         "cycles": found[0].cycles,
-        "rules": [_machine(one) for one in found],
+        "rules": [
+            {
+                "rule": one.consensus.rule,
+                "tiers": one.consensus.tiers,
+                "violations": [asdict(violation) for violation in one.violations],
+                "kept": one.kept,
+            }
+            for one in found
+        ],
     }
 
 
@@ -303,14 +289,3 @@ def _facts(report: ProfileReport) -> str:
     else:
         lines.append("no cycle of majorities")
     return "\n".join(lines)
-
-
-def _machine(report: ProfileReport) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "rule": report.consensus.rule,
-        "tiers": report.consensus.tiers,
-        "violations": [asdict(violation) for violation in report.violations],
-        "kept": report.kept,
-    }

@@ -16,6 +16,7 @@ import typer
 from luce import __version__
 from luce.cli.options import Commands, Sectioned, prepared
 from luce.errors import LuceError, LuceWarning, SettingError
+from luce.result import seen
 
 
 def _show_version(wanted: bool) -> None:
@@ -107,17 +108,12 @@ def _root(
         if not max_expansion >= 1:
             raise SettingError(f"--max-expansion is {max_expansion:g}; it must be at least 1, such as 1000.")
         os.environ["LUCE_MAX_EXPANSION"] = str(max_expansion)
-    if sys.stderr.isatty():
-        _tell_of_unpacking()
-
-
-def _tell_of_unpacking() -> None:
-    """How far a large packed file is, on one line of the terminal."""
-    log, handler = logging.getLogger("luce.unpacking"), logging.StreamHandler(sys.stderr)
-    handler.terminator = "\r"
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False
+    if sys.stderr.isatty():  # how far a large packed file is, on one line
+        log, handler = logging.getLogger("luce.unpacking"), logging.StreamHandler(sys.stderr)
+        handler.terminator = "\r"
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+        log.propagate = False
 
 
 def main() -> None:
@@ -155,8 +151,6 @@ _TypedWrongly: Any = typer.BadParameter.__base__
 def _show_safely(error: Any) -> int:
     """What Typer says of a wrong option or value has what was typed in it: no terminal obeys that."""
     if type(error).__name__ != "NoArgsIsHelpError":  # whose message is the help, where nothing was typed
-        from luce.result import seen
-
         said = seen(" ".join(error.format_message().split()))
         error.format_message = lambda: said
     error.show()
@@ -181,8 +175,6 @@ def _open_standard_files() -> None:
 def _format_warning(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
     """What a user should know is one sentence, too; where in the code it was noticed is for developers."""
     if issubclass(category, LuceWarning):
-        from luce.result import seen
-
         return f"luce: note: {seen(str(message))}\n"
     return _python_format(message, category, *where, **line)
 
@@ -191,7 +183,5 @@ _python_format = warnings.formatwarning
 
 
 def _complain(message: str) -> int:
-    from luce.result import seen
-
     print(f"luce: {seen(' '.join(message.split()))}", file=sys.stderr)
     return 2

@@ -2,48 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from luce.cli.common import Report
-from luce.cli.options import Shown, flag
+from luce.cli.common import Report, check_unused
+from luce.cli.options import Group, Shown, flag
 from luce.clicks.log import LogOptions
-from luce.errors import DataError, SettingError
-
-if TYPE_CHECKING:
-    from luce.data.groups import Groups
+from luce.display import check_picture
+from luce.errors import DataError
 
 
-@dataclass(frozen=True)
-class DocumentColumns:
+class DocumentColumns(Group):
     """What the columns of the documents of `--data` are called, where they are a table."""
 
     data_qid: str | None = flag(None, "Column of the query ids of --data.")
     data_label: str | None = flag(None, "Column of the labels of --data.")
     data_doc: str | None = flag(None, "Column of the document ids of --data.")
 
-    def read(self, path: Path | None) -> Groups | None:
-        """The documents, if there are any."""
-        from luce.data.readers.detect import read
-
-        said = {name.removeprefix("data_"): value for name, value in vars(self).items() if value is not None}
-        if path is None and said:
-            raise SettingError(f"--data-{next(iter(said))} says nothing without --data; give the documents.")
-        return None if path is None else read(path, **said)
-
-
-def _refuse(option: str, others: dict[str, Any]) -> None:
-    """Options that would be left aside."""
-    for name, given in others.items():
-        if given:
-            raise SettingError(f"{name} says nothing beside {option}; leave one of them out.")
-
 
 def clicks(
     *,
+    context: typer.Context,
     log: Path = typer.Argument(..., help="A click log (CSV, JSON, Parquet, Arrow), or counts of one."),
     out: Path | None = typer.Option(
         None, "--out", "-o", help="Write the counts, for train, evaluate and this command."
@@ -72,30 +53,26 @@ def clicks(
     from luce.clicks.counts import check_counts_output
     from luce.clicks.evaluation import LogSummary
     from luce.data.named_rows import NO_IDS
-    from luce.display import check_picture
+    from luce.data.readers.detect import read
 
     if out is not None:
         check_counts_output(out)
     check_picture(plot)
     report.say(f"Reading {log} ...")
-    given = {"--data": data, "--method": method != "auto", "--users": users != "position", "--examination": examination}
-    given |= {f"--{name.replace('_', '-')}": value for name, value in vars(documents).items()}
+    of_documents = ["data", "method", "users", "missing_documents", DocumentColumns]
     if interleaved is not None:
-        changed = {
-            f"--{name}".replace("_", "-"): value != getattr(LogOptions, name) for name, value in vars(columns).items()
-        }
-        given |= {name.replace("--document", "--doc"): value for name, value in changed.items()}
-        given |= {"--events": events, "--out": out, "--pairs": pairs, "--plot": plot}
-        _refuse("--interleaved", given | {"--session": False, "--clicked": False})
+        unused = [*of_documents, LogOptions, "examination", "events", "out", "pairs", "plot"]
+        check_unused(context, unused, "says nothing beside --interleaved", kept=["session", "clicked"])
         session = columns.session or "session"
         won = of_clicks.interleaving(log, interleaved, session=session, clicked=columns.clicked)
-        report.result(won)
-        for note in won.notes:
-            report.say(note)
+        report.show(won)
         return
-    if given.pop("--examination") is not None:
-        _refuse("--examination", given)
-    groups = documents.read(data)
+    if examination is not None:
+        check_unused(context, of_documents, "says nothing beside --examination")
+    if data is None:
+        check_unused(context, [DocumentColumns], "says nothing without --data")
+    said = {name.removeprefix("data_"): value for name, value in vars(documents).items() if value is not None}
+    groups = None if data is None else read(data, **said)
     if groups is not None and groups.document_ids is None:
         raise DataError(NO_IDS)
     counts = of_clicks.read(log, pairs=pairs, events=events, **columns.settings)
@@ -114,10 +91,10 @@ def clicks(
     facts = told.as_dict() | {"counts": None if out is None else str(out), "not_identified": reason}
     if out is not None:
         counts.save(out)
-        report.say(f"Wrote {out}.")
+        report.wrote(out)
     if found is not None and plot is not None:
         found.plot(plot)
-        report.say(f"Wrote {plot}.")
+        report.wrote(plot)
     why = [] if reason is None else [f"Examination cannot be told: {reason}"]
     report.result([*told.sheets(), *why], facts)
     for note in told.notes:

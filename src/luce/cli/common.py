@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from luce import result as forms
+from luce.cli.options import Group, flag
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from luce.result import Result, Sheet
     from luce.types import Progress
 
 
-PICTURES = (".png", ".svg", ".pdf")
 INTERRUPTED = 130
 """What a shell gives for a command that Ctrl-C ended."""
 
@@ -94,37 +94,42 @@ class Report:
         return Console(stderr=True, highlight=False)
 
     @property
-    def form(self) -> Callable[[Sheet], str] | None:
+    def form(self) -> Callable[[forms.Sheet], str] | None:
         """What makes text of a table; None: a table for the terminal."""
         return None
 
     def say(self, text: str) -> None:
         """A remark for a person."""
         if not self.quiet:
-            from luce.result import seen_lines
+            self.stderr.print(forms.seen_lines(text), markup=False, soft_wrap=True)
 
-            self.stderr.print(seen_lines(text), markup=False, soft_wrap=True)
+    def wrote(self, *paths: Path) -> None:
+        """Say which files were written."""
+        for path in paths:
+            self.say(f"Wrote {path}.")
 
-    def result(self, human: str | Sheet | Sequence[Sheet | str] | Result, machine: Any = None) -> None:
+    def result(
+        self, human: str | forms.Sheet | Sequence[forms.Sheet | str] | forms.Result, machine: Any = None
+    ) -> None:
         """The result: a text or tables for a person, JSON for a machine, which is the result's own unless given."""
-        from luce.result import Result, Sheet, for_terminal, json_text, seen_lines
-
-        own = human if isinstance(human, Result) else None
         if self.as_json:
-            print(json_text(own.as_dict() if machine is None and own is not None else machine))
+            print(forms.json_text(human.as_dict() if machine is None and isinstance(human, forms.Result) else machine))
             return
-        shown = own.sheets() if own is not None else [human] if isinstance(human, str | Sheet) else human
-        for one in shown:  # type: ignore[union-attr]
+        if isinstance(human, forms.Result):
+            human = human.sheets()
+        for one in [human] if isinstance(human, str | forms.Sheet) else human:
             if isinstance(one, str):
-                print(seen_lines(one))
+                print(forms.seen_lines(one))
             elif self.form is not None:
                 print(self.form(one))
             else:
                 from rich.console import Console
 
-                Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(for_terminal(one))
+                Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(forms.for_terminal(one))
 
-    def show(self, result: Result, machine: Any = None, *, top: int | None = None, more: Sequence[Sheet] = ()) -> None:
+    def show(
+        self, result: forms.Result, machine: Any = None, *, top: int | None = None, more: Sequence[forms.Sheet] = ()
+    ) -> None:
         """A result with all that it says of itself: its tables, its first `top` rows, lines and notes."""
         sheets = [*(sheet.cut(top) for sheet in result.sheets()), *(sheet.cut(top) for sheet in more)]
         self.result(sheets, result.as_dict() if machine is None else machine)
@@ -141,9 +146,8 @@ class Report:
             yield lambda step, total, info: None
             return
         from luce.display import progress_bar
-        from luce.result import seen
 
-        with progress_bar(seen(title), names) as bar:
+        with progress_bar(forms.seen(title), names) as bar:
             yield bar
 
 
@@ -160,11 +164,9 @@ class TableReport(Report):
         super().__post_init__()
 
     @property
-    def form(self) -> Callable[[Sheet], str] | None:
+    def form(self) -> Callable[[forms.Sheet], str] | None:
         """What makes text of a table."""
-        from luce.result import latex_table, markdown_table
-
-        return latex_table if self.latex else markdown_table if self.markdown else None
+        return forms.latex_table if self.latex else forms.markdown_table if self.markdown else None
 
 
 def settings_from(pairs: list[str] | None) -> dict[str, Any]:
@@ -181,8 +183,22 @@ def settings_from(pairs: list[str] | None) -> dict[str, Any]:
         key = name.strip().lower().replace("-", "_")
         if key in settings:
             raise SettingError(f"The setting {key!r} was given twice; give it once.")
-        settings[key] = _value(text.strip())
+        settings[key] = typed_value(text.strip())
     return settings
+
+
+def number_from(option: str, text: str, other: str = "") -> float:
+    """A number that an option was given as text, which may be something else as well.
+
+    >>> number_from("--speed", "fast", " or auto")
+    Traceback (most recent call last):
+        ...
+    luce.errors.SettingError: --speed is 'fast'; it must be a number or auto.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingError(f"{option} is {text!r}; it must be a number{other}.") from None
 
 
 def listed(text: str) -> list[str]:
@@ -194,7 +210,8 @@ def listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _value(text: str) -> Any:
+def typed_value(text: str) -> Any:
+    """A value as a setting has it: a number, true, false, none, numbers with commas between, or else a text."""
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
@@ -203,7 +220,7 @@ def _value(text: str) -> Any:
             return number(text)
         except ValueError:
             continue
-    parts = [_value(part.strip()) for part in text.split(",") if part.strip()] if "," in text else []
+    parts = [typed_value(part) for part in listed(text)] if "," in text else []
     return parts if parts and all(type(part) in (int, float) for part in parts) else text
 
 
@@ -216,19 +233,15 @@ def check_outputs(*paths: Path | None) -> None:
             check_output(path)
 
 
-def check_ending(path: Path | None, allowed: tuple[str, ...]) -> None:
-    """The end of an output's name says its format; refuse one that says nothing, or that cannot be written."""
-    from luce.result import check_ending
+def check_unused(context: typer.Context, unused: Iterable[Any], why: str, *, kept: Collection[str] = ()) -> None:
+    """Refuse options that were typed although this kind of run has no use for them.
 
-    if path is not None:
-        check_ending(path, allowed)
-
-
-def check_unused(context: typer.Context, names: Iterable[str], why: str) -> None:
-    """Refuse options that were typed although this kind of run has no use for them; `names` are the parameters'."""
+    They are named by parameter or by group, of which some may be `kept`.
+    """
+    names = {name for one in unused for name in ([one] if isinstance(one, str) else one.__dataclass_fields__)}
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
-        if parameter.name in names and source is not None and source.name == "COMMANDLINE":
+        if parameter.name in names.difference(kept) and source is not None and source.name == "COMMANDLINE":
             raise SettingError(f"{parameter.opts[0]} {why}; leave it out.")
 
 
@@ -239,8 +252,35 @@ def refuse_two(name: str, given: Any, others: Mapping[str, Any]) -> None:
         raise SettingError(f"--{name} and --{other} were given; give one of them.")
 
 
-def table(title: str | None, header: list[str], rows: list[list[Any]], decimals: int = 4) -> Sheet:
-    """A plain table; numbers to the right, with so many decimals."""
-    from luce.result import sheet_of
+class Publishing(Group):
+    """A page to publish."""
 
-    return sheet_of(title or "", header, rows, decimals)
+    page: Path | None = flag(None, "Write a page to publish: .html", "--html", "--page")
+    site: Path | None = flag(None, "Write a static site into this folder: index, items, JSON.")
+    title: str | None = flag(None, "Title of the page.")
+    date: str | None = flag(None, "Date that the page shows.")
+    source: str | None = flag(None, "Where the results come from, for the page.")
+    link: list[str] | None = flag(None, "item=address; may be repeated.")
+
+    def check(self, context: typer.Context) -> None:
+        """Refuse what cannot be written, and words for no page."""
+        forms.check_ending(self.page, (".html",))
+        if self.page is None and self.site is None:
+            check_unused(context, [Publishing], "does nothing without --html or --site")
+
+    def write(self, board: Any, **more: Any) -> None:
+        """Write what was asked for."""
+        from luce.report.board_pages import write_board_page, write_board_site
+
+        links = {}
+        for text in self.link or ():
+            name, sign, address = text.partition("=http")
+            if not sign:
+                raise SettingError(f"--link was given {text!r}; it takes item=https://...")
+            links[name] = f"http{address}"
+        told = {"title": self.title, "date": self.date, "source": self.source, "links": links or None}
+        given = more | {name: value for name, value in told.items() if value is not None}
+        if self.page is not None:
+            write_board_page(board, self.page, **given)
+        if self.site is not None:
+            write_board_site(board, self.site, **given)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from luce.cli.options import Given, Shown, flag
+from luce.cli.common import check_outputs, listed, number_from, refuse_two
+from luce.cli.options import Given, Group, Shown, flag
 from luce.errors import DataError, SettingError
 from luce.settings import LetorOptions, LogReading, TableOptions
 from luce.spec import Spec
@@ -89,7 +89,6 @@ def read_matching(
 
 def check_predictions(out: Path | None, format: str) -> None:
     """Refuse a format or a file that scores cannot be written to, before any work."""
-    from luce.cli.common import check_outputs
     from luce.data.trec import FORMATS
     from luce.registry import canonical, unknown_name
 
@@ -148,24 +147,19 @@ def _label_map(texts: list[str]) -> dict[str, float]:
     {'good': 2.0, 'ok': 1.0, 'bad': 0.0}
     """
     grades: dict[str, float] = {}
-    for part in (part for text in texts for part in text.split(",") if part.strip()):
-        name, _, grade = part.rpartition("=")
-        try:
-            value = float(grade)
-        except ValueError:
-            value = math.nan
-        if not name.strip() or name.strip() in grades or not math.isfinite(value):
+    for part in _columns(texts):
+        name, _, grade = map(str.strip, part.rpartition("="))
+        if not name or name in grades:
             raise SettingError(
-                f"--label-map has the part {part.strip()!r}; write every label once, with its number, as in "
-                "good=2,ok=1,bad=0."
+                f"--label-map has the part {part!r}; write every label once, with its number, as in good=2,ok=1,bad=0."
             )
-        grades[name.strip()] = value
+        grades[name] = number_from(f"--label-map of {name!r}", grade, ", as in good=2,ok=1,bad=0")
     return grades
 
 
 def _columns(texts: list[str]) -> list[str]:
     """Names of columns, which may be written as a,b,c."""
-    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+    return listed(",".join(texts))
 
 
 _SHOWN = Shown(
@@ -175,7 +169,6 @@ _SHOWN = Shown(
 )
 
 
-@dataclass(frozen=True)
 class FoldReading(Given):
     """How the files of folds are read."""
 
@@ -186,9 +179,7 @@ class FoldReading(Given):
     text: list[str] | None = flag(None, "Columns with texts of documents to compare with it, as a,b.")
     corpus: Path | None = flag(None, "All documents, to count words in; default: those of the table.")
     text_features: str | None = flag(None, "Features of texts: engine (default) or full.")
-    no_query_features: bool = flag(
-        False, "Leave out q_words and q_idf, which a client of an engine passes.", "--no-query-features"
-    )
+    no_query_features: bool = flag(False, "Leave out q_words and q_idf, which a client of an engine passes.")
 
     def given(self) -> dict[str, Any]:
         """The options that were given, for `luce.read`.
@@ -200,31 +191,51 @@ class FoldReading(Given):
         return {**self.settings, **({} if text is None else {"text": text})}
 
 
-@dataclass(frozen=True)
-class StatedReading(FoldReading):
-    """How the files of folds are read, and what is stated of their documents in place of grades."""
+class Statements(Group):
+    """Files of one kind that state something of documents, beside their grades or in place of them."""
 
     comparisons: list[Path] | None = flag(
-        None, "Preferences and ties to learn from and to judge by, tables as for `luce train`; repeatable."
+        None, "CSV or Parquet with query, better, worse or query, tied_a, tied_b (and judge, weight); repeatable."
     )
     orders: list[Path] | None = flag(
-        None, "Ordered lists to learn from and to judge by, files as for `luce train`; repeatable."
+        None, "Top lists: lines `query: d7 > {d2 d9} > rest`, a TREC run, or a table query, document, rank; repeatable."
+    )
+    clicks: Path | None = flag(
+        None, "A click log (session, query, document, position, clicked), or counts of `luce clicks`."
     )
 
-    clicks: Path | None = flag(
-        None, "A click log or saved counts to learn from and to judge by, in place of grades, as for `luce clicks`."
-    )
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of files that were given."""
+        return [name for name in ("comparisons", "orders", "clicks") if getattr(self, name)]
+
+    @property
+    def files(self) -> list[Path]:
+        """All files that were given."""
+        return [*(self.comparisons or []), *(self.orders or []), *([self.clicks] if self.clicks else [])]
+
+    def check_kinds(self) -> None:
+        """Refuse files of two kinds."""
+        for name in self.kinds[:1]:
+            refuse_two(name, True, dict.fromkeys(self.kinds[1:], True))
+
+
+def check_there(*paths: Path | None) -> None:
+    """Refuse files that are not there, before others are read."""
+    from luce.data.text_files import absent
+
+    for path in paths:
+        if path is not None and not path.exists():
+            raise absent(path)
+
+
+class StatedReading(FoldReading, Statements):
+    """How the files of folds are read, and what is stated of their documents in place of grades."""
 
     def given(self) -> dict[str, Any]:
         """As `FoldReading`, with the paths of the files."""
-        from luce.cli.common import refuse_two
-        from luce.data.text_files import absent
-
-        refuse_two("comparisons", self.comparisons, {"orders": self.orders, "clicks": self.clicks})
-        refuse_two("orders", self.orders, {"clicks": self.clicks})
-        for path in [*(self.comparisons or []), *(self.orders or []), *([self.clicks] if self.clicks else [])]:
-            if not path.exists():
-                raise absent(path)
+        self.check_kinds()
+        check_there(*self.files)
         said = super().given()
         said |= {name: list(map(str, files)) for name in ("comparisons", "orders") if (files := getattr(self, name))}
         return said | ({} if self.clicks is None else {"clicks": str(self.clicks)})

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import typer
 
-from luce.cli.common import Report, SeedOption, check_ending
+from luce.cli.common import Report, SeedOption
 from luce.errors import SettingError
+from luce.result import check_ending
 
 _MODELS = ["lambdamart", "pmop-fd", "ranknet", "ranksvm", "listnet"]
 _METRICS = ["ndcg@10", "ndcg@1", "map", "err"]

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.click_options import examined
-from luce.cli.common import Report, SeedOption, TableReport, check_outputs, listed, settings_from, table
+from luce.cli.common import (
+    Report,
+    SeedOption,
+    TableReport,
+    check_outputs,
+    check_unused,
+    listed,
+    refuse_two,
+    settings_from,
+)
 from luce.cli.data_options import DaskOption, Reading, is_model, on_cluster, one_file, read_matching, say_columns
-from luce.cli.options import Given, Shown, flag
+from luce.cli.options import Given, Group, Shown, flag
+from luce.cli.train_options import LogUse
+from luce.display import check_picture, plot_intervals
 from luce.errors import SettingError
 from luce.metrics.conventions import PRESETS, Conventions, conventions
+from luce.result import sheet_of
 
 if TYPE_CHECKING:
     from luce.data.comparisons import Comparisons
@@ -26,43 +37,29 @@ if TYPE_CHECKING:
     from luce.types import FloatArray
 
 
-@dataclass(frozen=True)
-class ClickLogOptions:
+class ClickLogOptions(LogUse):
     """Evaluation by clicks instead of grades."""
 
-    clicks: Path | None = flag(None, "A click log, or its counts: estimate DCG and clicks of --model from it.")
     clicks_users: str = flag("position", "With --clicks: position, or last_click.")
+    clicks: Path | None = flag(None, "A click log, or its counts: estimate DCG and clicks of --model from it.")
     most_unseen: float = flag(0.05, "With --clicks: allowed share of the weight on documents that were never shown.")
-    missing_documents: str = flag("error", "Documents of a log, list or comparison that the data lack: error or skip.")
-    clicks_examination: Path | None = flag(
-        None, "Examination of the click log that is known: a table with position, propensity."
-    )
-
-    def check(self, stated: bool) -> None:
-        """The others go with a log, and what is done with unknown documents with any statements."""
-        if stated and self.clicks is None:
-            replace(self, missing_documents="error").check(False)
-        elif self.clicks is None and self != ClickLogOptions():
-            name = next(name for name, value in vars(self).items() if value != getattr(ClickLogOptions(), name))
-            raise SettingError(f"--{name.replace('_', '-')} goes with --clicks LOG; give a log or leave it out.")
 
 
 def evaluate_clicks(
-    data: Path, model: Path | None, log: ClickLogOptions, metrics: str | None, options: dict[str, Any], report: Report
+    data: Path, given: _Rankings, log: ClickLogOptions, options: dict[str, Any], report: Report
 ) -> None:
     """Estimate the metrics of a model from clicks, with intervals, against what was shown."""
     from luce.clicks import evaluate
     from luce.model_file import load
 
-    if model is None:
-        raise SettingError("--clicks estimates what a model would get; give it by --model.")
     assert log.clicks is not None
+    assert given.model is not None
+    metrics = given.metrics
     if metrics is None:
         metrics = "dcg@10" if log.clicks_users == "last_click" else "dcg@10,clicks@10"
-    loaded = load(model)
+    loaded = load(given.model)
     groups = read_matching(data, loaded.feature_names_, options)
-    how = log.clicks_users, log.missing_documents, log.clicks_examination
-    seen = examined(log.clicks, groups, *how, report)
+    seen = log.examined(log.clicks, groups, report)
     found = evaluate(
         seen,
         groups,
@@ -82,13 +79,17 @@ def evaluate_clicks(
     report.say(f"Weight on documents that were never shown: {unseen}; least examination {found.least_rho:.3g}.")
 
 
-@dataclass(frozen=True)
-class _Rankings:
+class _Rankings(Group):
     """What is evaluated; against which judgements."""
 
     model: Path | None = flag(None, "A model file; scores the data.")
     scores: Path | None = flag(None, "One score a line, in the row order of DATA.")
     run: Path | None = flag(None, "A TREC run file.")
+    metrics: str | None = flag(
+        None,
+        "Metric names, comma-separated (default: ndcg@10,map,mrr; with --orders kappa_ndcg@10,kappa_err; with "
+        "--comparisons pairwise_accuracy).",
+    )
     qrels: Path | None = flag(None, "Judgements, for --run: TREC qrels or a table.")
     orders: list[Path] | None = flag(
         None, "Lists that judge in place of the labels: `query: d7 > {d2 d9}`, a TREC run, or a table; repeatable."
@@ -111,13 +112,11 @@ class _Rankings:
             if judges and (self.run is not None or self.subtopics is not None):
                 other = "run" if self.run is not None else "subtopics"
                 raise SettingError(f"--{option} judges --model or --scores on DATA; leave out --{other}.")
-        if self.orders and self.comparisons:
-            raise SettingError("--orders and --comparisons were given; give one of them.")
+        refuse_two("orders", self.orders, {"comparisons": self.comparisons})
         if (not data) == (self.qrels is None):
             raise SettingError("Give the judged data as DATA, or for --run as --qrels FILE: one of the two.")
 
 
-@dataclass(frozen=True)
 class Ruled(Given):
     """Conventions of metrics."""
 
@@ -141,7 +140,7 @@ class Ruled(Given):
         return {**({"preset": self.preset} if self.preset else {}), **self.changed}
 
 
-def _wanted(metrics: str | None, ruled: Ruled, given: _Rankings) -> list[Metric]:
+def _wanted(ruled: Ruled, given: _Rankings) -> list[Metric]:
     """The metrics under these conventions."""
     from luce.metrics.catalog import parse
     from luce.metrics.evaluate import refuse_unheard, warn_of_top_k
@@ -149,26 +148,14 @@ def _wanted(metrics: str | None, ruled: Ruled, given: _Rankings) -> list[Metric]
     chosen, changed = conventions(**ruled.given), ruled.changed
     usual = "kappa_ndcg@10,kappa_err" if given.orders else "ndcg@10,map,mrr"
     usual = "pairwise_accuracy" if given.comparisons else usual
-    found = [parse(name, chosen) for name in listed(usual if metrics is None else metrics)]
+    found = [parse(name, chosen) for name in listed(usual if given.metrics is None else given.metrics)]
     if found:  # that none was named is said later
         refuse_unheard(changed, found)
         warn_of_top_k(changed.get("top_k"), found)
     return found
 
 
-@dataclass(frozen=True)
-class _Measures:
-    """Metrics."""
-
-    metrics: str | None = flag(
-        None,
-        "Metric names, comma-separated (default: ndcg@10,map,mrr; with --orders kappa_ndcg@10,kappa_err; with "
-        "--comparisons pairwise_accuracy).",
-    )
-
-
-@dataclass(frozen=True)
-class _More:
+class _More(Group):
     """Options: what is written and compared, and where."""
 
     per_query: Path | None = flag(None, "Write a CSV with the rows query, metric, value.")
@@ -182,13 +169,13 @@ class _More:
 
 def evaluate(
     *,
+    context: typer.Context,
     data: list[str] | None = typer.Argument(
         None,
         help="Judged documents (LETOR, Parquet, CSV, ...); with --dask files, folders or patterns. Not needed with "
         "--qrels.",
     ),
     rankings: _Rankings,
-    measures: _Measures,
     ruled: Ruled,
     clicking: ClickLogOptions,
     more: _More,
@@ -202,19 +189,17 @@ def evaluate(
     luce evaluate --run run.txt --qrels judgements.txt --preset trec_eval
     """
     rankings.check(data)
-    clicking.check(bool(rankings.orders or rankings.comparisons))
     if clicking.clicks is not None:
-        stray = replace(rankings, model=None) != _Rankings() or ruled != Ruled()
-        if replace(more, seed=0) != _More() or not data or stray:
-            raise SettingError("--clicks goes with DATA, --model and --metrics alone; leave the other options out.")
-        evaluate_clicks(one_file(data), rankings.model, clicking, measures.metrics, reading.given(), report)
+        why = "does not go with --clicks, which takes DATA, --model and --metrics alone"
+        check_unused(context, [_Rankings, Ruled, "top_k", _More], why, kept=["model", "metrics", "seed"])
+        evaluate_clicks(one_file(data or []), rankings, clicking, reading.given(), report)
         return
-    wanted = _wanted(measures.metrics, ruled, rankings)
+    kept = ["missing_documents"] if rankings.orders or rankings.comparisons else []
+    check_unused(context, [ClickLogOptions], "goes with --clicks LOG, and no log was given", kept=kept)
+    wanted = _wanted(ruled, rankings)
     others, per_query = more.compare or [], more.per_query
     check_outputs(per_query)
     if more.plot is not None:
-        from luce.display import check_picture
-
         if not others:
             raise SettingError("--plot draws differences from other models; give --compare MODEL, or leave it out.")
         check_picture(more.plot)
@@ -232,7 +217,7 @@ def evaluate(
         from luce.data.text_files import write_csv
 
         write_csv(per_query, ("query", "metric", "value"), result.rows)
-        report.say(f"Wrote {per_query}.")
+        report.wrote(per_query)
     comparisons = _compare(result, rivals, more.seed)
     machine = {
         **result.as_dict(),
@@ -241,8 +226,12 @@ def evaluate(
     }
     report.result(_tables(result, rivals, comparisons), machine)
     if more.plot is not None:
-        _plot(comparisons, more.plot)
-        report.say(f"Wrote {more.plot}.")
+        panels: dict[str, list[Any]] = {}
+        for row in comparisons:
+            found_of = panels.setdefault(f"difference of {row['metric']} (95%)", [])
+            found_of.append((row["against"], row["difference"], row["low"], row["high"]))
+        plot_intervals(panels, more.plot)
+        report.wrote(more.plot)
 
 
 @dataclass(frozen=True)
@@ -382,26 +371,11 @@ def _compare(result: Evaluation, rivals: dict[str, Evaluation], seed: int) -> li
     return [{"against": row.pop("model"), **row} for row in against(found, seed)]
 
 
-def _plot(comparisons: list[dict[str, Any]], path: Path) -> None:
-    from luce.display import plot_intervals
-
-    panels: dict[str, list[Any]] = {}
-    for row in comparisons:
-        found = panels.setdefault(f"difference of {row['metric']} (95%)", [])
-        found.append((row["against"], row["difference"], row["low"], row["high"]))
-    plot_intervals(panels, path)
-
-
-def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list[dict[str, Any]]) -> list[Sheet | str]:
-    def shown(row: dict[str, Any], key: str) -> Any:
-        return f"{row[key]:.2g}" if key in {"p", "p_holm"} else row[key]
+def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list[dict[str, Any]]) -> list[Sheet]:
+    from luce.metrics.significance import differences_sheet
 
     header = ["metric", "mean", *rivals]
     others = [rival.means for rival in rivals.values()]
     rows = [[name, value, *[means[name] for means in others]] for name, value in result.means.items()]
-    tables: list[Sheet | str] = [table(f"{len(result.query_ids)} queries", header, rows)]
-    if comparisons:
-        columns = ["metric", "against", "difference", "95% from", "to", "p", "p (Holm)", "win", "tie", "loss"]
-        keys = ["metric", "against", "difference", "low", "high", "p", "p_holm", "wins", "ties", "losses"]
-        tables.append(table("Paired differences", columns, [[shown(row, key) for key in keys] for row in comparisons]))
-    return tables
+    means = sheet_of(f"{len(result.query_ids)} queries", header, rows)
+    return [means, *([differences_sheet(comparisons, "against")] if comparisons else [])]

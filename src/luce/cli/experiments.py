@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import MISSING, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,16 +15,14 @@ import typer
 from luce.cli.common import Report, SeedOption, TableReport, interrupted, listed, settings_from
 from luce.cli.data_options import StatedReading, say_columns
 from luce.cli.evaluate import Ruled
-from luce.cli.options import Given, Shown, flag
-from luce.display import duration
+from luce.cli.options import Given, Group, Shown, flag
+from luce.display import check_picture, duration
 from luce.errors import LuceError, SettingError
-from luce.result import plain
+from luce.result import Sheet, for_terminal, plain, setting_text, sheet_of
 from luce.settings import Searching, Splits
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from luce.experiments import Candidate, ModelComparison
+    from luce.experiments import ModelComparison
     from luce.experiments.desk import Tally, Watch
     from luce.experiments.folds import Fold
 
@@ -58,31 +57,22 @@ class _LiveTable:
     def note(self, tally: Tally, model: str, fold: str, result: Any) -> None:
         self.tally = tally
 
-    def table(self) -> Table:
-        from rich import box
-        from rich.markup import escape
-        from rich.table import Table
-
-        from luce.result import seen
-
+    def table(self) -> Any:
         tally, now = self.tally, duration(time.monotonic() - self.since)
         if tally is None:
-            return Table(title=f"{escape(seen(self.title))}: reading the data, {now}", title_justify="left")
+            return for_terminal(Sheet(f"{self.title}: reading the data, {now}", {}))
         left = tally.seconds_left()
         ending = "" if left is None else f", about {duration(left)} left"
-        title = f"{escape(seen(self.title))}: {tally.total - tally.left} of {tally.total} fits, {now}{ending}"
-        table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
-        for name in ("model", "fold", "fits", f"best {tally.metric} so far", "time left"):
-            table.add_column(name, justify="left" if name in ("model", "fold") else "right")
+        title, rows = f"{self.title}: {tally.total - tally.left} of {tally.total} fits, {now}{ending}", []
         for name, row in tally.models.items():
-            best = "" if row.best is None else f"{row.best:.4f}"
             left = tally.seconds_left(name)
             ending = "done" if row.left == 0 else "" if left is None else duration(left)
             if row.failed:
-                ending += f" ({row.failed} failed: {_short(row.error)})"
-            cells = (name, row.fold, f"{row.total - row.left}/{row.total}", best, ending)
-            table.add_row(*(escape(seen(cell)) for cell in cells))
-        return table
+                ending += f" ({row.failed} failed: {shorten(row.error, 60, placeholder='...')})"
+            rows.append([name, row.fold, f"{row.total - row.left}/{row.total}", row.best, ending])
+        return for_terminal(
+            sheet_of(title, ["model", "fold", "fits", f"best {tally.metric} so far", "time left"], rows)
+        )
 
 
 class _Lines:
@@ -96,7 +86,6 @@ class _Lines:
         from luce.experiments.comparison import Outcome
         from luce.experiments.search import Attempt
         from luce.experiments.work import Failed
-        from luce.result import setting_text
 
         if isinstance(result, Attempt):
             if not result.error:
@@ -114,12 +103,7 @@ class _Lines:
             self.report.say(f"{fold}: {model}, {what}{ending}")
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-@dataclass(frozen=True)
-class Running:
+class Running(Group):
     """Where results go, how many fits run at a time, and the seed."""
 
     out: Path | None = flag(None, "Folder for the results; the same call again goes on there.", "--out", "-o")
@@ -155,17 +139,11 @@ def _tell_folds(report: Report, found: Sequence[Fold]) -> None:
     say_columns(report, found[0].load)
 
 
-@dataclass(frozen=True)
-class _Cut(Given):
-    """Options: how one file is cut."""
+class _Compared(Given, kw_only=True):
+    """Options: what is compared, by what, and how one file is cut."""
 
     of = (Splits,)
     shown = Shown(hidden=("hold_out",))
-
-
-@dataclass(frozen=True)
-class _Compared:
-    """Options: what is compared, and by what."""
 
     models: str = flag(
         MISSING, "Names of models, comma-separated (`luce info --models` lists them), or FILE.py:NAME of your own."
@@ -184,7 +162,6 @@ def compare(
     *,
     data: Path = typer.Argument(..., help="A folder with Fold1..5 or train/vali/test files, or one file."),
     compared: _Compared,
-    cut: _Cut,
     running: Running,
     ruled: Ruled,
     read: StatedReading,
@@ -195,31 +172,31 @@ def compare(
     \b
     luce compare judged.txt --models pmop-fd,lambdamart,auto --out results
     """
+    from luce.experiments import Candidate, find_folds
     from luce.experiments import compare as run
-    from luce.experiments import find_folds
+    from luce.experiments.estimators import from_file
     from luce.experiments.run_folder import write_results
 
-    candidates, baseline = [_candidate(name) for name in listed(compared.models)], compared.baseline
+    names, baseline = listed(compared.models), compared.baseline
+    # FILE.py:NAME is an estimator of a file of the user's own.
+    candidates = [Candidate.named(*(from_file(name) if ".py:" in name else [name])) for name in names]
     if running.jobs is None and any(not isinstance(c.system or c.name, str) for c in candidates):
         running = replace(running, jobs=1)  # an object of a file of the user's own need not reach other processes
     if baseline is not None and baseline not in [candidate.name for candidate in candidates]:
         raise SettingError(f"The baseline {baseline!r} is not among the models; give one of {compared.models}.")
-    if compared.plot is not None:
-        from luce.display import check_picture
-
-        check_picture(compared.plot)
+    check_picture(compared.plot)
     settings = running.settings(data, read.given(), ruled)
-    found = find_folds(data, **cut.settings, seed=running.seed, **read.given())
+    found = find_folds(data, **compared.settings, seed=running.seed, **read.given())
     _tell_folds(report, found)
     with running.watched(report, f"Comparing on {data.name}") as watch:
         measured, chosen_by = _measures(read, compared.metrics, compared.tune_on)
         result = run(found, candidates, measured, tune_on=chosen_by, watch=watch, **settings)
     if running.out is not None:
-        _tell_written(report, write_results(result, running.out, baseline=baseline))
+        report.wrote(*write_results(result, running.out, baseline=baseline))
     _show_comparison(report, result, baseline)
     if compared.plot is not None:
         result.plot(compared.plot)
-        _tell_written(report, [compared.plot])
+        report.wrote(compared.plot)
 
 
 def _measures(read: StatedReading, metrics: str | None, chosen_by: str | None) -> tuple[list[str], str]:
@@ -230,16 +207,8 @@ def _measures(read: StatedReading, metrics: str | None, chosen_by: str | None) -
     return listed(usual if metrics is None else metrics), likely if chosen_by is None else chosen_by
 
 
-def _candidate(name: str) -> Candidate:
-    """A model by name, or FILE.py:NAME, an estimator of a file of the user's own."""
-    from luce.experiments import Candidate
-    from luce.experiments.estimators import from_file
-
-    return Candidate.named(*from_file(name)) if ".py:" in name else Candidate.named(name)
-
-
 def _show_comparison(report: Report, result: ModelComparison, baseline: str | None) -> None:
-    from luce.experiments.comparison import statistics_sheet
+    from luce.metrics.significance import differences_sheet
 
     failed = result.failed
     if not result.models:
@@ -249,10 +218,9 @@ def _show_comparison(report: Report, result: ModelComparison, baseline: str | No
         report.say(f"Note: the baseline {baseline} failed, so that nothing is tested against it.")
         baseline = None
     against = [] if baseline is None else result.statistics(baseline)
-    report.show(result, result.as_dict(baseline), more=[statistics_sheet(against)] if against else [])
+    report.show(result, result.as_dict(baseline), more=[differences_sheet(against)] if against else [])
 
 
-@dataclass(frozen=True)
 class _Sought(Given):
     """How settings are sought."""
 
@@ -264,12 +232,11 @@ class _Sought(Given):
     metric: str | None = flag(None, f"Metric on validation data {_CHOOSES}.")
 
 
-@dataclass(frozen=True)
-class _Tuned:
+class _Tuned(Group):
     """Options: what is tuned."""
 
     model: str | None = flag(None, "Name of the model; `luce info --models` lists them.", show_default=False)
-    surrogate: bool = flag(False, "Instead: the weights of `ndcg_mix`, the best surrogate of NDCG.", "--surrogate")
+    surrogate: bool = flag(False, "Instead: the weights of `ndcg_mix`, the best surrogate of NDCG.")
     valid: Path | None = flag(None, "Validation data, for a single training file.")
 
 
@@ -297,7 +264,7 @@ def tune(
     model = tuned.model
     if tuned.surrogate == (model is not None):
         raise SettingError("Give --model NAME for its settings, or --surrogate for the best surrogate, one of the two.")
-    fixed = _nested(settings_from(searching.fix))
+    fixed = {place.replace(".", "__", 1): value for place, value in settings_from(searching.fix).items()}
     space = {} if model is None else without(space_of(model), fixed)
     if model is not None:
         complete(model, **fixed).parts()  # what the model does not take is refused before any fit
@@ -316,17 +283,12 @@ def tune(
         result = run(found, model, **sought, space=space, fixed=fixed, watch=watch, **settings)
     command = train_command(result, found[0])
     if running.out is not None:
-        _tell_written(report, write_tuning(result, running.out, command))
+        report.wrote(*write_tuning(result, running.out, command))
     report.show(result, result.as_dict(command))
     if not report.as_json:
         many = f"The best settings, trained on the first of {len(found)} folds:"
         report.say("The best model again:" if len(found) == 1 else many)
         report.result(command)
-
-
-def _nested(settings: dict[str, Any]) -> dict[str, Any]:
-    """`scorer.NAME` as `scorer__NAME`, and so for the other parts."""
-    return {place.replace(".", "__", 1): value for place, value in settings.items()}
 
 
 def _tune_surrogate(
@@ -336,7 +298,7 @@ def _tune_surrogate(
 
     `fixed` holds settings of the ranker, those of its parts as `loss__NAME` and `scorer__NAME`.
     """
-    from luce.experiments.state import safe_name
+    from luce.experiments.desk import safe_name
     from luce.experiments.surrogate import Surrogate, best_surrogate, surrogate_sheets, write_surrogates
     from luce.ranker import Ranker
 
@@ -353,14 +315,9 @@ def _tune_surrogate(
         with report.progress(f"Best surrogate, {fold.name}") as told:
             found[fold.name] = best_surrogate(train, valid, checkpoint=keep, progress=told, **how)
     if running.out is not None:
-        _tell_written(report, write_surrogates(found, running.out))
+        report.wrote(*write_surrogates(found, running.out))
     machine: dict[str, Any] = {
         name: {"alpha": s.alpha, s.metric: s.value, "iterations": s.iterations, "surface": s.surface}
         for name, s in found.items()
     }
     report.result(surrogate_sheets(found), machine)
-
-
-def _tell_written(report: Report, paths: list[Path]) -> None:
-    for path in paths:
-        report.say(f"Wrote {path}.")

@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import Report
+from luce.cli.common import Report, number_from
 from luce.cli.data_options import Reading
-from luce.cli.options import flag
+from luce.cli.options import Group, flag
 from luce.errors import SettingError
 
 if TYPE_CHECKING:
     from luce.export import Export
 
 
-@dataclass(frozen=True)
-class _Form:
+class _Form(Group):
     """How the model is written."""
 
     name: str | None = flag(None, "Name of the model in the engine (default: of the file).")
     store: str = flag("", "Feature set (Elasticsearch, OpenSearch) or feature store (Solr).")
     offset: str = flag("0", "Added to every score: a number, or auto for no negative score (see --check).")
     feature_names: Path | None = flag(None, "New names of features: JSON {old: new} or [all], or CSV lines old,new.")
-    folded: bool = flag(False, "Linear models: plain weights without intercept, no normalizers.", "--folded")
-    ignore_missing: bool = flag(
-        False, "RankLib: no value is missing, so do not care where one goes.", "--ignore-missing"
-    )
+    folded: bool = flag(False, "Linear models: plain weights without intercept, no normalizers.")
+    ignore_missing: bool = flag(False, "RankLib: no value is missing, so do not care where one goes.")
 
     def settings(self, model: Path) -> dict[str, Any]:
         """As `luce.export` takes them; a model without a name has that of its file."""
-        from luce.export.names import read_feature_names
+        from luce.export.request import read_feature_names
 
-        given = self.feature_names
+        given, offset = self.feature_names, self.offset.strip().lower()
         return {
             **vars(self),
             "name": model.stem if self.name is None else self.name,
-            "offset": _offset(self.offset),
+            "offset": "auto" if offset == "auto" else number_from("--offset", offset, " or auto"),
             "feature_names": None if given is None else read_feature_names(given),
         }
 
@@ -88,15 +84,6 @@ def export(
         return
     made.save(out, what)
     _tell(report, made, out, what)
-
-
-def _offset(text: str) -> Any:
-    if text.strip().lower() == "auto":
-        return "auto"
-    try:
-        return float(text)
-    except ValueError:
-        raise SettingError(f"--offset is {text!r}; it must be a number or auto.") from None
 
 
 def _tell(report: Report, made: Export, out: Path, what: str) -> None:

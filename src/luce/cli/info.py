@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import JsonFlag, Report, table
+from luce.cli.common import JsonFlag, Report
 from luce.cli.data_options import Reading
-from luce.cli.options import flag
+from luce.cli.options import Group, flag
 from luce.errors import SettingError
+from luce.result import setting_text, sheet_of
 
 if TYPE_CHECKING:
     from luce.data.text.transformer import Text
@@ -29,7 +29,8 @@ def _models() -> Listed:
         parts = model(name).parts()
         own = {k: v for k, v in fixed_settings(name).items() if k not in ("loss", "scorer", "trainer")}
         found = {part: getattr(getattr(parts, part), "name", None) for part in ("loss", "scorer", "trainer")}
-        rows.append([name, found["loss"] or "its own", found["scorer"] or "its own", found["trainer"], _settings(own)])
+        shown = [found["loss"] or "its own", found["scorer"] or "its own", found["trainer"], setting_text(own, "")]
+        rows.append([name, *shown])
         machine[name] = {**found, "settings": own, "grid": settings_grid(name)}
     return ["model", "loss", "scorer", "trainer", "settings"], rows, machine
 
@@ -42,7 +43,7 @@ def _parts(kind: str, package: str) -> Listed:
 
     parts = import_module(package)
     machine = {name: settings_of(parts.get(name)) for name in parts.names()}
-    return [kind, "defaults"], [[name, _settings(own)] for name, own in machine.items()], machine
+    return [kind, "defaults"], [[name, setting_text(own, "")] for name, own in machine.items()], machine
 
 
 def _metrics() -> Listed:
@@ -59,12 +60,6 @@ def _metrics() -> Listed:
     return ["metric", ""], rows, machine
 
 
-def _settings(settings: dict[str, Any]) -> str:
-    from luce.result import setting_text
-
-    return setting_text(settings) if settings else ""
-
-
 _CATALOGUES: dict[str, Callable[[], Listed]] = {
     "models": _models,
     "losses": partial(_parts, "loss", "luce.losses"),
@@ -74,16 +69,15 @@ _CATALOGUES: dict[str, Callable[[], Listed]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Lists:
+class _Lists(Group):
     """What there is to name."""
 
-    models: bool = flag(False, "List all models, with their settings.", "--models")
-    losses: bool = flag(False, "List all losses, with their defaults.", "--losses")
-    scorers: bool = flag(False, "List all scorers, with their defaults.", "--scorers")
-    trainers: bool = flag(False, "List all trainers, with their defaults.", "--trainers")
-    metrics: bool = flag(False, "List all metrics.", "--metrics")
-    versions: bool = flag(False, "Versions of luce and of what it stands on, its kernels and threads.", "--versions")
+    models: bool = flag(False, "List all models, with their settings.")
+    losses: bool = flag(False, "List all losses, with their defaults.")
+    scorers: bool = flag(False, "List all scorers, with their defaults.")
+    trainers: bool = flag(False, "List all trainers, with their defaults.")
+    metrics: bool = flag(False, "List all metrics.")
+    versions: bool = flag(False, "Versions of luce and of what it stands on, its kernels and threads.")
 
     @property
     def wanted(self) -> list[str]:
@@ -110,7 +104,7 @@ def info(
         _versions(report)
     elif file is None:
         header, rows, machine = _CATALOGUES[lists.wanted[0]]()
-        report.result(table(None, header, rows), {lists.wanted[0]: machine})
+        report.result(sheet_of("", header, rows), {lists.wanted[0]: machine})
     else:
         _file(file, reading.given(), report)
 

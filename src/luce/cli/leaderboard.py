@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from luce.aggregate.board.options import Columns, Inference, Scale, Treatment
-from luce.cli.common import PICTURES, Report, SeedOption, TableReport, check_ending
-from luce.cli.options import Shown, flag
-from luce.cli.publishing import Publishing
+from luce.cli.common import Publishing, Report, SeedOption, TableReport, check_unused, number_from
+from luce.cli.options import Group, Shown, flag
+from luce.display import PICTURES, check_picture
 from luce.errors import SettingError
-
-if TYPE_CHECKING:
-    from luce.aggregate import ScoreBoard
+from luce.result import check_ending
 
 _TABLES = (".csv", ".json", ".parquet", ".md", ".tex")
 
@@ -43,11 +40,10 @@ def _names(path: Path) -> dict[str, str]:
     return read_names(path)
 
 
-@dataclass(frozen=True)
-class Scores:
+class Scores(Group):
     """Scores of models on tasks."""
 
-    scores: bool = flag(False, "The file holds scores of models on tasks.", "--scores")
+    scores: bool = flag(False, "The file holds scores of models on tasks.")
     item: str | None = flag(None, "Column of the model.")
     task: str | None = flag(None, "Column of the task, in a long table.")
     score: str | None = flag(None, "Column of the score, in a long table.")
@@ -62,33 +58,24 @@ class Scores:
     def settings(self) -> dict[str, Any]:
         """As `luce.aggregate.score_board` takes them."""
         given = {name: value for name, value in vars(self).items() if name != "scores"}
-        weights = {key: _number(value) for key, value in _pairs("--task-weight", given.pop("task_weight"))}
+        pairs = _pairs("--task-weight", given.pop("task_weight"))
+        weights = {key: number_from(f"--task-weight of {key!r}", value) for key, value in pairs}
         lists = {name: tuple(given.pop(name) or ()) for name in ("drop", "lower")}
         kept = dict(_pairs("--where", given.pop("where")))
         return {**given, **lists, "where": kept, "task_weights": weights}
 
 
 def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
-    pairs = [tuple(text.split("=", 1)) for text in given or ()]
-    for text, pair in zip(given or (), pairs, strict=True):
-        if len(pair) != 2:
-            raise SettingError(f"{option} was given {text!r}; it takes name=value.")
-    return pairs  # type: ignore[return-value]
+    if bad := next((text for text in given or () if "=" not in text), None):
+        raise SettingError(f"{option} was given {bad!r}; it takes name=value.")
+    return [(name, value) for name, _, value in (text.partition("=") for text in given or ())]
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise SettingError(f"--task-weight was given {text!r} as a weight; it must be a number.") from None
-
-
-@dataclass(frozen=True)
-class Outputs:
+class Outputs(Group):
     """What is printed and written."""
 
     against: str | None = flag(None, "Print differences from this item with their errors.")
-    quasi: bool = flag(False, "Print quasi-variances.", "--quasi")
+    quasi: bool = flag(False, "Print quasi-variances.")
     top: int | None = flag(None, "Print only so many rows.", min=1)
     next: int | None = flag(None, "Propose so many battles that should shorten rank sets most.", min=1)
     save: Path | None = flag(None, "Keep the board for updates: a .luce file.")
@@ -98,13 +85,15 @@ class Outputs:
 
     def check(self) -> None:
         """Refuse files that cannot be written before any work."""
-        kinds = {"out": _TABLES, "save": (".luce",), "plot": PICTURES}
-        for name, endings in {**kinds, "win_matrix": (".csv", *PICTURES)}.items():
-            check_ending(getattr(self, name), endings)
+        check_ending(self.out, _TABLES)
+        check_ending(self.save, (".luce",))
+        check_picture(self.plot)
+        check_ending(self.win_matrix, (".csv", *PICTURES))
 
 
 def leaderboard(
     *,
+    context: typer.Context,
     file: Path = typer.Argument(..., help="Battles (a, b, outcome; or LMSYS) or races; .csv .json .jsonl .parquet"),
     model: str | None = typer.Option(
         None,
@@ -133,35 +122,25 @@ def leaderboard(
     luce leaderboard battles.csv --scale elo --html board.html
     luce leaderboard scores.csv --scores
     """
+    from luce.aggregate import score_board
+
     outputs.check()
-    publishing.check()
+    publishing.check(context)
     if scores.scores:
-        usual: dict[Any, Any] = {
-            columns: Columns(),
-            treatment: Treatment(short_rows=treatment.short_rows),
-            scale: Scale(),
-        }
-        for group, default in {**usual, inference: Inference(level=inference.level)}.items():
-            _refuse("with --scores", group, default)
-        _refuse("with --scores", outputs, Outputs(top=outputs.top, out=outputs.out))
-        how = {**scores.settings(), "short_rows": treatment.short_rows}
-        board: Any = _scored(file, model, how, inference.level, seed)
+        unused = [Columns, Treatment, Inference, Scale, Outputs, "update"]
+        check_unused(context, unused, "does nothing with --scores", kept=["short_rows", "level", "top", "out"])
+        how = {**scores.settings(), "short_rows": treatment.short_rows, "level": inference.level}
+        board: Any = score_board(file, model or "plackett_luce", random_state=seed, **how)
     else:
-        _refuse("without --scores", scores, Scores())
+        check_unused(context, [Scores], "does nothing without --scores")
         if columns.id is not None and outputs.save is None and update is None:
             raise SettingError("--id does nothing without --save or --update; leave it out.")
         groups = (columns, treatment, inference, scale)
         given = {name: value for group in groups for name, value in group.settings.items()}
         board = _fitted(file, model, given, update, seed, report)
-    _write(board, outputs)
+    _write(board, outputs, context)
     publishing.write(board)
     _show(report, board, outputs)
-
-
-def _scored(file: Path, model: str | None, how: dict[str, Any], level: float, seed: int) -> ScoreBoard:
-    from luce.aggregate import score_board
-
-    return score_board(file, model or "plackett_luce", level=level, random_state=seed, **how)
 
 
 def _fitted(
@@ -178,21 +157,13 @@ def _fitted(
         return leaderboard(file, model or "davidson", **given, random_state=seed, progress=told)
 
 
-def _refuse(when: str, given: Any, default: Any) -> None:
-    """Options that would be ignored are refused."""
-    names = {"covariates": "covariate", "team_separator": "teams"}
-    for name, value in vars(given).items():
-        if value != getattr(default, name):
-            raise SettingError(f"--{names.get(name, name).replace('_', '-')} does nothing {when}; leave it out.")
-
-
-def _write(board: Any, outputs: Outputs) -> None:
+def _write(board: Any, outputs: Outputs, context: typer.Context) -> None:
     from luce.aggregate import Board, CategoryBoards, History
 
     if isinstance(board, CategoryBoards | History):
-        kept = ["top", "out", "save", "plot" if isinstance(board, CategoryBoards) else "next"]
-        when = "with --by" if isinstance(board, CategoryBoards) else "with --time"
-        _refuse(when, outputs, replace(Outputs(), **{name: getattr(outputs, name) for name in kept}))
+        by = isinstance(board, CategoryBoards)
+        kept = ["top", "out", "save", "plot" if by else "next"]
+        check_unused(context, [Outputs], f"does nothing with {'--by' if by else '--time'}", kept=kept)
     if outputs.save is not None:
         from luce.aggregate import save_board
 

@@ -20,7 +20,7 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType, NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -35,12 +35,7 @@ _MANY = 30
 
 def flag(default: Any, help: str, *names: str, **more: Any) -> Any:
     """A field that is an option, with its help, and its names where they are not those of the field."""
-    option = typer.Option(*names, help=help, **more)
-    return (
-        field(metadata={"option": option})
-        if default is MISSING
-        else field(default=default, metadata={"option": option})
-    )
+    return field(default=default, metadata={"option": (names, {"help": help, **more})})
 
 
 @dataclass(frozen=True)
@@ -58,20 +53,27 @@ class Shown:
     hidden: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Given:
+@dataclass_transform(frozen_default=True)
+class Group:
+    """Options of a command under one heading: a field is one of them, and a subclass is a dataclass by itself."""
+
+    def __init_subclass__(cls, kw_only: bool = False, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        dataclass(frozen=True, kw_only=kw_only)(cls)
+
+
+class Given(Group):
     """Options that are settings of the library, with its words; what was typed of them is what is passed on.
 
     A subclass says of which classes they are; its own fields are further options.
 
     >>> class Size(Spec):
     ...     width: int = 2
-    >>> @dataclass(frozen=True)
-    ... class Sized(Given):
+    >>> class Sized(Given):
     ...     of = (Size,)
     >>> def draw(*, size: Sized) -> None:
     ...     print(size.settings)
-    >>> flattened(draw)(width=3), flattened(draw)(width=None)
+    >>> prepared(draw)(width=3), prepared(draw)(width=None)
     {'width': 3}
     {}
     (None, None)
@@ -82,67 +84,32 @@ class Given:
     shown: ClassVar[Shown] = Shown()
 
 
-def flattened(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with every parameter that is a dataclass replaced by the fields of that dataclass, in its place.
-
-    >>> @dataclass(frozen=True)
-    ... class Size:
-    ...     width: int = 2
-    >>> def draw(*, name: str, size: Size) -> None:
-    ...     print(name, size)
-    >>> list(signature(flattened(draw)).parameters), flattened(draw)(name="box", width=3)
-    box Size(width=3)
-    (['name', 'width'], None)
-    """
-    parameters, gathered = _grouped(command)
-    if gathered is None:
-        return command
-
-    @wraps(command)
-    def flat(**values: Any) -> None:
-        command(**gathered(values))
-
-    return _with_parameters(flat, parameters)
-
-
-def _with_parameters(flat: Any, parameters: list[Parameter]) -> Callable[..., None]:
-    """A function of keywords that is seen to have these parameters."""
-    flat.__signature__ = Signature(parameters)
-    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return flat  # type: ignore[no-any-return]
-
-
-def _grouped(command: Callable[..., None]) -> tuple[list[Parameter], Callable[[dict[str, Any]], dict[str, Any]] | None]:
-    """All options of a command, and what makes its arguments of their values; None where it has no groups."""
+def _grouped(command: Callable[..., None]) -> tuple[list[Parameter], dict[str, tuple[Any, Shown]]]:
+    """All options of a command, and its groups, whose fields stand in their places."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, tuple[Any, Shown]] = {}
     for name, hint in hints.items():
         kind, *how = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         if is_dataclass(kind):
-            groups[name] = kind, next((one for one in how if isinstance(one, Shown)), Shown())
+            known = (*how, getattr(kind, "shown", None), Shown())
+            groups[name] = kind, next(one for one in known if isinstance(one, Shown))
     parameters: list[Parameter] = []
     for parameter in signature(command).parameters.values():
         if parameter.name in groups:
             parameters += _parameters(*groups[parameter.name])
         else:
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
-
-    def gathered(values: dict[str, Any]) -> dict[str, Any]:
-        made = {name: _made(kind, shown, values) for name, (kind, shown) in groups.items()}
-        return {**made, **values}
-
-    return parameters, gathered if groups else None
+    return parameters, groups
 
 
 def _made(kind: Any, shown: Shown, values: dict[str, Any]) -> Any:
+    """A group of what was typed of it."""
     taken = {f.name: values.pop(f.name) for f in fields(kind) if f.name in values}
     if issubclass(kind, Given):
-        meant = {name: make for name, (_, make) in kind.shown.typed.items()}
-        typed_in = {name: values.pop(name) for spec in kind.of for name in _shown(spec, kind.shown) if name in values}
-        return kind(
-            {name: meant.get(name, _as_it_is)(v) for name, v in typed_in.items() if _was_given(v)},
-            **taken,
-        )
+        own = {name: values.pop(name) for spec in kind.of for name in _shown(spec, shown) if name in values}
+        own = {name: value for name, value in own.items() if value is not None and value is not False and value != []}
+        meant = {name: parse(own[name]) for name, (_, parse) in shown.typed.items() if name in own}
+        return kind(settings=own | meant, **taken)
     for name, (_, parse) in shown.typed.items():
         if taken[name] is not None:
             taken[name] = parse(taken[name])
@@ -153,14 +120,6 @@ def _made(kind: Any, shown: Shown, values: dict[str, Any]) -> Any:
     except SettingError as error:  # says how the setting is called, which may be another name than was typed
         name, _, rest = str(error).partition(" ")
         raise SettingError(f"{shown.names.get(name, name)} {rest}") from error
-
-
-def _was_given(value: Any) -> bool:
-    return value is not None and value is not False and value != []
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 def _shown(spec: type[Spec], shown: Shown) -> list[str]:
@@ -175,7 +134,6 @@ def _parameters(group: Any, shown: Shown) -> list[Parameter]:
     panel = re.split(r"[.:;]", (group.__doc__ or "").strip().partition("\n")[0])[0]
     made: dict[str, Parameter] = {}
     if issubclass(group, Given):
-        shown = group.shown
         for spec in group.of:
             made |= {name: _setting(spec, name, shown, panel, given=True) for name in _shown(spec, shown)} | made
     elif issubclass(group, Spec):
@@ -185,15 +143,22 @@ def _parameters(group: Any, shown: Shown) -> list[Parameter]:
         if issubclass(group, Given) and one.name == "settings":
             continue
         default = Parameter.empty if one.default is MISSING else one.default
-        hint, option = hints[one.name], one.metadata.get("option")
-        if get_origin(hint) is Annotated:
-            hint, option = get_args(hint)[:2]
-        if option is not None:
-            option = copy(option)
-            option.rich_help_panel = panel
-            hint = Annotated[hint, option]
-        made[one.name] = Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+        names, said = one.metadata.get("option", ((), {}))
+        made[one.name] = _option(one.name, hints[one.name], default, panel, names, **said)
     return list(made.values())
+
+
+def _option(name: str, hint: Any, default: Any, panel: str, names: Sequence[str] = (), **said: Any) -> Parameter:
+    """An option under its heading."""
+    if get_origin(hint) is Annotated:
+        hint, option = get_args(hint)[:2]
+        option = copy(option)
+        option.rich_help_panel = panel
+    else:
+        # One name for a switch, which else would have a second one, to switch it off.
+        names = names or ([f"--{name.replace('_', '-')}"] if hint is bool and default is False else ())
+        option = typer.Option(*names, rich_help_panel=panel, **said)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 
 
 def _setting(spec: Any, name: str, shown: Shown, panel: str, *, given: bool) -> Parameter:
@@ -207,12 +172,7 @@ def _setting(spec: Any, name: str, shown: Shown, panel: str, *, given: bool) -> 
         tells = isinstance(usual, int | float | str) and not isinstance(usual, bool) and usual != UNSET
         words += f"  [default: {usual}]" if tells and "default" not in words else ""
         hint, default = (bool, False) if hint is bool else (hint | None, None)
-    # One name for a switch, which else would have a second one, to switch it off.
-    names = [f"--{name.replace('_', '-')}"] if given and hint is bool else []
-    names = [shown.names[name]] if name in shown.names else names
-    option = typer.Option(*names, help=words)
-    option.rich_help_panel = panel
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
+    return _option(name, hint, default, panel, [shown.names[name]] if name in shown.names else (), help=words)
 
 
 def typed(hint: Any) -> Any:
@@ -255,7 +215,8 @@ class Sectioned(TyperCommand):
         if len(shown) < len(sections):
             left = [name for name in sections if name not in shown]
             with formatter.section("More options (--help-all says what they do)"):
-                formatter.write_dl([(name, ", ".join(_first(row) for row in sections[name])) for name in left])
+                firsts = {name: [row[0].split()[0].rstrip(",") for row in sections[name]] for name in left}
+                formatter.write_dl([(name, ", ".join(options)) for name, options in firsts.items()])
 
 
 EVERY_DAY = (
@@ -264,14 +225,9 @@ EVERY_DAY = (
     "What is trained",
     "Queries for early stopping",
     "What is evaluated",
-    "Metrics",
     "How settings are sought",
 )
 """Headings of what long helps show at first."""
-
-
-def _first(row: tuple[str, str]) -> str:
-    return row[0].split()[0].rstrip(",")
 
 
 class Commands(TyperGroup):
@@ -317,9 +273,18 @@ _TEXTS = ("data", "base", "relation", "models", "shadow")
 def prepared(command: Callable[..., None], outputs: tuple[str, ...] = OUTPUTS) -> Callable[..., None]:
     """The command as Typer takes it; what it seldom comes to is imported late, and its help imports nothing.
 
-    It is refused before any work where one of its `outputs` is a file that another parameter names.
+    Every parameter that is a dataclass is replaced by the fields of that dataclass, in its place. The command is
+    refused before any work where one of its `outputs` is a file that another parameter names.
+
+    >>> class Size(Group):
+    ...     width: int = 2
+    >>> def draw(*, name: str, size: Size) -> None:
+    ...     print(name, size)
+    >>> list(signature(prepared(draw)).parameters), prepared(draw)(name="box", width=3)
+    box Size(width=3)
+    (['name', 'width'], None)
     """
-    parameters, gathered = _grouped(command)
+    parameters, groups = _grouped(command)
 
     @wraps(command)
     def started(**given: Any) -> None:
@@ -327,9 +292,13 @@ def prepared(command: Callable[..., None], outputs: tuple[str, ...] = OUTPUTS) -
         with ExitStack() as stack:
             given = _with_standard_input(given, outputs, stack)
             _check(given, outputs)
-            command(**(given if gathered is None else gathered(given)))
+            made = {name: _made(kind, shown, given) for name, (kind, shown) in groups.items()}
+            command(**made, **given)
 
-    return _with_parameters(started, parameters)
+    flat: Any = started
+    flat.__signature__ = Signature(parameters)
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return started
 
 
 class _Postponed(ModuleType):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,9 @@ from luce.cli.data_options import (
     size_of,
     write_scores,
 )
-from luce.cli.options import flag
+from luce.cli.options import Group, flag
 from luce.errors import SettingError
+from luce.result import check_ending
 
 if TYPE_CHECKING:
     from luce.data.groups import Groups
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
     from luce.types import FloatArray
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(Group):
     """What is written."""
 
     out: Path | None = flag(None, "Where to write (default: standard output).", "--out", "-o")
@@ -64,8 +65,11 @@ def predict(
     scores = ranker.predict(groups)
     ranker.random_state = seed
     if given.probabilities is not None:
-        rows = _write_pairs(given.probabilities, ranker, groups, scores)
-        report.say(f"Wrote {given.probabilities}: {rows:,} pairs.")
+        from luce.data.text_files import write_csv
+
+        header = ("qid", "document_a", "document_b", "a_better", "tied", "b_better")
+        write_csv(given.probabilities, header, _pairs(ranker, groups, scores))
+        report.say(f"Wrote {given.probabilities}: {int((groups.sizes * (groups.sizes - 1) // 2).sum()):,} pairs.")
     extra = {} if given.top_k is None else _top_columns(ranker, groups, given.top_k, report)
     write_scores(report, given.out, groups, scores, given.format, extra=extra)
 
@@ -80,29 +84,20 @@ def _top_columns(ranker: Ranker, groups: Groups, k: int, report: Report) -> dict
     return {f"p_top_{k}": chances.probability, f"p_top_{k}_error": chances.error}
 
 
-def _write_pairs(path: Path, ranker: Ranker, groups: Groups, scores: FloatArray) -> int:
-    """One row a pair of documents, the one with the higher score first; returns the number of rows."""
-    import csv
-
+def _pairs(ranker: Ranker, groups: Groups, scores: FloatArray) -> Iterator[tuple[Any, ...]]:
+    """One row a pair of documents, the one with the higher score first."""
     import numpy as np
 
     from luce.data.groups import document_names
-    from luce.data.text_files import write_text
 
-    names, count = document_names(groups), 0
-    with write_text(path) as stream:
-        rows = csv.writer(stream, lineterminator="\n")
-        rows.writerow(("qid", "document_a", "document_b", "a_better", "tied", "b_better"))
-        for q, pairs in enumerate(ranker.pairs(groups)):
-            start, stop = groups.offsets[q], groups.offsets[q + 1]
-            order = np.argsort(-scores[start:stop], kind="stable")
-            for k, i in enumerate(order):
-                for j in order[k + 1 :]:
-                    chances = (pairs.before[i, j], pairs.tie[i, j], pairs.before[j, i])
-                    ids = (groups.query_ids[q], names[start + i], names[start + j])
-                    rows.writerow((*ids, *(f"{chance:.6g}" for chance in chances)))
-                    count += 1
-    return count
+    names = document_names(groups)
+    for q, pairs in enumerate(ranker.pairs(groups)):
+        start, stop = groups.offsets[q], groups.offsets[q + 1]
+        order = np.argsort(-scores[start:stop], kind="stable")
+        for i, j in combinations(order, 2):
+            chances = (pairs.before[i, j], pairs.tie[i, j], pairs.before[j, i])
+            ids = (groups.query_ids[q], names[start + i], names[start + j])
+            yield (*ids, *(f"{chance:.6g}" for chance in chances))
 
 
 def explain(
@@ -125,7 +120,6 @@ def explain(
     """Say what each feature adds to the score of a document, in sums that are exact."""
     import numpy as np
 
-    from luce.cli.common import check_ending
     from luce.data.groups import document_names
     from luce.model_file import load
 
@@ -141,7 +135,9 @@ def explain(
         ranker.explain(whole).write(out)
         report.say(f"Wrote {out}: {whole.n_rows:,} documents.")
     groups, names = groups.take([q]), names[groups.offsets[q] : groups.offsets[q + 1]]
-    rows = [None if each is None else _row_of(each, names, ids[q]) for each in (document, against)]
+    if strange := next((name for name in (document, against) if name is not None and name not in names), None):
+        raise SettingError(f"Query {ids[q]} has no document {strange!r}; the first are {', '.join(names[:5])}.")
+    rows = [None if name is None else names.index(name) for name in (document, against)]
     found = ranker.explain(groups, against=rows[1])
     row = int(np.argmax(found.scores)) if rows[0] is None else rows[0]
     sheet = found.of(row, top)
@@ -153,12 +149,6 @@ def explain(
     report.result(sheet, machine | {"reference": float(found.base_values[row]), "adds": added, "notes": found.notes})
     for note in found.notes:
         report.say(note)
-
-
-def _row_of(name: str, names: list[str], query: str) -> int:
-    if name not in names:
-        raise SettingError(f"Query {query} has no document {name!r}; the first are {', '.join(names[:5])}.")
-    return names.index(name)
 
 
 def convert(

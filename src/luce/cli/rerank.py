@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from luce.cli import data_options
 from luce.cli.common import Report, SeedOption, check_outputs, check_unused, refuse_two, settings_from
-from luce.cli.data_options import Reading, check_predictions, is_base, read_matching, say_columns, write_scores
-from luce.cli.options import flag
+from luce.cli.data_options import Reading, check_there, is_base, read_matching, say_columns
+from luce.cli.options import Group, flag
 from luce.errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from luce.types import FloatArray
 
 
-@dataclass(frozen=True)
-class _Learning:
+class _Learning(Group):
     """What a reranker learns from, and how: options of training alone."""
 
     qrels: Path | None = flag(None, "Judgements to learn from, instead of the data's: TREC qrels or a table.")
@@ -30,8 +30,8 @@ class _Learning:
     base_folds: int | None = flag(
         None, "Fit the base on so many folds: each query is scored by a copy that did not see it."
     )
-    greedy: bool = flag(False, "Place documents one by one, for diversity; learns from subtopics.", "--greedy")
-    mmr: bool = flag(False, "Maximal marginal relevance, its weight chosen.", "--mmr")
+    greedy: bool = flag(False, "Place documents one by one, for diversity; learns from subtopics.")
+    mmr: bool = flag(False, "Maximal marginal relevance, its weight chosen.")
     loss: str | None = flag(None, "Name of the loss (default: listnet).")
     l2: float | None = flag(None, "Penalty, where no validation data choose it.")
     metric: str | None = flag(None, "Metric on the validation data.")
@@ -62,8 +62,7 @@ class _Learning:
         return ranker
 
 
-@dataclass(frozen=True)
-class _Beside:
+class _Beside(Group):
     """What is known of the documents beside their features."""
 
     relation: list[str] | None = flag(
@@ -72,8 +71,7 @@ class _Beside:
     subtopics: Path | None = flag(None, "query, document, subtopic (CSV, Parquet), or TREC diversity judgements.")
 
 
-@dataclass(frozen=True)
-class _Files:
+class _Files(Group):
     """Options: the reranker, which is trained or applied, and what it writes."""
 
     save: Path | None = flag(None, "Train a reranker and write it to this file.")
@@ -104,11 +102,10 @@ def rerank(
         raise SettingError("Give --save FILE to train a reranker, or --model FILE to apply one: exactly one of them.")
     sources = _Sources(report, reading.given(), beside, learning.qrels)
     if model is not None:
-        training = [*_Learning.__dataclass_fields__, "seed"]
-        check_unused(context, training, "is for training, and --model applies a reranker")
-        check_predictions(files.out, files.format)
+        check_unused(context, [_Learning, "seed"], "is for training, and --model applies a reranker")
+        data_options.check_predictions(files.out, files.format)
         groups, scores = _applied(model, base, data, sources)
-        write_scores(report, files.out, groups, scores, files.format, tag="luce-rerank")
+        data_options.write_scores(report, files.out, groups, scores, files.format, tag="luce-rerank")
         return
     check_unused(context, ["out", "format"], "is for the ranking of --model, and a trained reranker goes to --save")
     check_outputs(save)
@@ -135,15 +132,22 @@ class _Sources:
         self, path: Path, like: tuple[str, ...] | None = None, schema: Schema | None = None, like_model: bool = True
     ) -> Groups:
         """The documents of a file; `like` and `schema` say which features they must have."""
+        import numpy as np
+
         from luce.data.named_rows import with_subtopics
         from luce.data.readers.detect import beside, read
+        from luce.data.trec import read_qrels
 
         options = self.options if like_model else beside(self.options)
         data = read(path, **self.options) if like is None else read_matching(path, like, options, schema)
         if like is None:
             say_columns(self.report, data)
-        if self.qrels is not None:
-            data = _judged(data, self.qrels)
+        if self.qrels is not None:  # a document without a judgement has grade 0
+            y = read_qrels(self.qrels).grades_of(data)
+            if np.isnan(y).all():
+                what = f"{self.qrels} judges none of the documents of the data"
+                raise DataError(f"{what}; check the query and document ids.")
+            data = replace(data, y=np.nan_to_num(y))
         if self.relations:
             data = self._related(path, data)
         if self.subtopics is not None:
@@ -168,20 +172,6 @@ class _Sources:
         return related
 
 
-def _judged(data: Groups, path: Path) -> Groups:
-    """Labels from judgements; a document without one has grade 0."""
-    from dataclasses import replace
-
-    import numpy as np
-
-    from luce.data.trec import read_qrels
-
-    y = read_qrels(path).grades_of(data)
-    if np.isnan(y).all():
-        raise DataError(f"{path} judges none of the documents of the data; check the query and document ids.")
-    return replace(data, y=np.nan_to_num(y))
-
-
 def _to_train(base: Path) -> Ranker | None:
     """The system that `model:NAME` names, to be trained as the base."""
     kind, colon, name = str(base).partition(":")
@@ -194,13 +184,6 @@ def _to_train(base: Path) -> Ranker | None:
     if not isinstance(found, Ranker):
         raise SettingError(f"The base {base} aggregates rankings; a base must score documents by features.")
     return found
-
-
-def _check_files(*paths: Path | None) -> None:
-    """Base scores are read after the documents, which may take long: whether they are there is checked before."""
-    for path in paths:
-        if path is not None and not path.is_file():
-            raise DataError(f"{path}: no such file; base scores are a TREC run, a file of scores, or a model.")
 
 
 def _scores(path: Path | None, data: Groups) -> FloatArray:
@@ -219,7 +202,7 @@ def _train(
 
     report = sources.report
     new, valid, valid_base = _to_train(base), learning.valid, learning.valid_base
-    _check_files(None if new else base, valid_base)
+    check_there(None if new else base, valid_base)
     if valid is None and valid_base is not None:
         raise SettingError("--valid-base goes with --valid; give both.")
     groups = sources.read(data, *_features_of(base))
@@ -281,7 +264,7 @@ def _applied(model: Path, base: Path, data: Path, sources: _Sources) -> tuple[Gr
     from luce.base import make_base
     from luce.model_file import load
 
-    _check_files(base)
+    check_there(base)
     ranker = load(model)
     if not hasattr(ranker.scorer_, "kernel_table"):
         raise SettingError(f"{model} holds no reranker; use luce predict for it.")

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from luce.checks import number
-from luce.cli.common import JsonFlag, QuietFlag, Report, check_ending
-from luce.cli.options import Shown, flag
-from luce.errors import DataError, MissingExtraError, SettingError
+from luce.cli.common import JsonFlag, QuietFlag, Report
+from luce.cli.options import Group, Shown, flag
+from luce.errors import DataError, SettingError, needing
+from luce.result import check_ending
 from luce.serve.settings import Limits
 
 if TYPE_CHECKING:
     import socket
 
     from luce.serve.request_log import RequestLog
-
-
-def _bytes(megabytes: float) -> int:
-    return int(number("--max-megabytes", megabytes, above=True) * 1e6)
 
 
 _LIMITS = Shown(
@@ -33,15 +29,14 @@ _LIMITS = Shown(
         "connections": "--max-connections",
         "missing_features": "--missing-features",
     },
-    typed={"body_bytes": (float, _bytes)},
+    typed={"body_bytes": (float, lambda megabytes: int(number("--max-megabytes", megabytes, above=True) * 1e6))},
     defaults={"body_bytes": 32.0},
     only_named=True,
 )
 """`Limits` has more, for who makes the application."""
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Group):
     """Who may ask, and what may be served."""
 
     token_file: Path | None = flag(None, "A file with a token that requests must bring (Authorization: Bearer TOKEN).")
@@ -56,8 +51,8 @@ class Access:
         "A name that requests may be sent to (Host), * for any; may be repeated.  [default: localhost, --host "
         "and addresses; any with --token-file]",
     )
-    no_docs: bool = flag(False, "Leave out /docs and /openapi.json.", "--no-docs")
-    no_metrics: bool = flag(False, "Leave out /metrics.", "--no-metrics")
+    no_docs: bool = flag(False, "Leave out /docs and /openapi.json.")
+    no_metrics: bool = flag(False, "Leave out /metrics.")
 
     def hosts(self, host: str) -> list[str] | None:
         """Names that requests may be sent to; None for any."""
@@ -88,8 +83,7 @@ class Access:
         return {"ssl_certfile": str(self.tls_certificate), "ssl_keyfile": str(self.tls_key)}
 
 
-@dataclass(frozen=True)
-class Watching:
+class Watching(Group):
     """What is kept of requests, and a second model that scores them too."""
 
     request_log: Path | None = flag(None, "Write some requests to this file, for `luce monitor`.", "--log")
@@ -139,14 +133,12 @@ def serve(
     paths = _named(models)
     import gc
 
-    try:
+    with needing("luce serve", "serve"):
         import uvicorn
 
         from luce.serve.access import read_token
         from luce.serve.app import create_app
         from luce.serve.wire import guarded
-    except ImportError as error:
-        raise MissingExtraError("luce serve", "serve") from error
 
     tls = access.tls()
     token = None if access.token_file is None else read_token(access.token_file)
@@ -269,5 +261,5 @@ def monitor(
     found = monitor(logs, ranker, version)
     if out is not None:
         write_monitor_page(found, out, f"Requests to {model.name} beside its training")
-        report.say(f"Wrote {out}.")
+        report.wrote(out)
     report.show(found)

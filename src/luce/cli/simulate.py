@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from luce.cli.common import Report, SeedOption, check_ending, check_unused, refuse_two
+from luce.cli.common import Report, SeedOption, check_unused, refuse_two
 from luce.cli.data_options import JudgedReading, size_of
-from luce.cli.options import OUTPUTS, Commands, Sectioned, flag, prepared
+from luce.cli.options import OUTPUTS, Commands, Group, Sectioned, flag, prepared
 from luce.errors import SettingError
+from luce.result import check_ending
 
 _LETOR_NAMES = ("train.txt", "vali.txt", "test.txt")
 
 
-@dataclass(frozen=True)
-class _Collection:
+class _Collection(Group):
     """The collection."""
 
-    queries: int = flag(1000, "Number of queries, all parts together.", "--queries")
-    features: int = flag(46, "Number of features.", "--features")
-    grades: int = flag(5, "Number of labels, from 0 up.", "--grades")
-    noise: float = flag(0.5, "Standard deviation of the judge's noise.", "--noise")
+    queries: int = flag(1000, "Number of queries, all parts together.")
+    features: int = flag(46, "Number of features.")
+    grades: int = flag(5, "Number of labels, from 0 up.")
+    noise: float = flag(0.5, "Standard deviation of the judge's noise.")
 
 
 def simulate_data(
@@ -83,8 +82,7 @@ def _parts(
     return [path for path, _ in wanted], [share / total for _, share in wanted]
 
 
-@dataclass(frozen=True)
-class _Spread:
+class _Spread(Group):
     """The model of the ballots."""
 
     size: int = flag(1000, "Number of ballots.", "-m", "--ballots")
@@ -137,8 +135,7 @@ def _one_each(option: str, values: list[float], count: int) -> list[float]:
     return values * count if len(values) == 1 else values
 
 
-@dataclass(frozen=True)
-class _Contest:
+class _Contest(Group):
     """The contest."""
 
     strength: int = flag(20, "Number of players.", "--players")
@@ -174,23 +171,20 @@ def battles(
     report.result(f"{given.n_battles:,} battles of {given.strength} players in {out}", facts)
 
 
-@dataclass(frozen=True)
-class _Sessions:
+class _Sessions(Group):
     """Sessions and users."""
 
-    sessions: int | None = flag(None, "Sessions, over all queries (default: --impressions a query).", "--sessions")
-    impressions: int | None = flag(None, "Sessions of a query in the mean (default: 20).", "--impressions")
-    shown: int = flag(10, "Documents that a session shows.", "--shown")
+    sessions: int | None = flag(None, "Sessions, over all queries (default: --impressions a query).")
+    impressions: int | None = flag(None, "Sessions of a query in the mean (default: 20).")
+    shown: int = flag(10, "Documents that a session shows.")
     ranker: list[Path] | None = flag(
-        None, "A model that ranks what is shown; several take turns (default: two weak ones).", "--ranker"
+        None, "A model that ranks what is shown; several take turns (default: two weak ones)."
     )
-    weak_share: float | None = flag(
-        None, "Share of the queries that the weak rankers learn from (default: 0.05).", "--weak-share"
-    )
-    swap: float = flag(0.1, "Probability that a pair of neighbours is swapped.", "--swap")
-    users: str = flag("position", "position, trust or cascade.", "--users")
-    eta: float = flag(1.0, "Examination of position k is k^-eta.", "--eta")
-    noise: float = flag(0.1, "Attraction of the lowest grade, 0 to 1.", "--noise")
+    weak_share: float | None = flag(None, "Share of the queries that the weak rankers learn from (default: 0.05).")
+    swap: float = flag(0.1, "Probability that a pair of neighbours is swapped.")
+    users: str = flag("position", "position, trust or cascade.")
+    eta: float = flag(1.0, "Examination of position k is k^-eta.")
+    noise: float = flag(0.1, "Attraction of the lowest grade, 0 to 1.")
 
 
 def simulate_clicks(
@@ -206,29 +200,20 @@ def simulate_clicks(
     import numpy as np
 
     import luce
-    from luce.clicks.simulation import (
-        Users,
-        attraction,
-        check_log_output,
-        production,
-        simulate_counts,
-        simulate_sessions,
-        weak_rankers,
-        write_log,
-    )
+    from luce.clicks import simulation
     from luce.data.named_rows import NO_IDS
     from luce.errors import DataError, SettingError
     from luce.model_file import load
 
-    check_log_output(out)
-    people = Users(given.users, given.eta)
+    check_ending(out, simulation.ENDINGS)
+    people = simulation.Users(given.users, given.eta)
     for name, number in (("sessions", given.sessions), ("impressions", given.impressions)):
         if number is not None and number < 1:
             raise SettingError(f"{name} is {number}; it must be at least 1.")
     refuse_two("sessions", given.sessions, {"impressions": given.impressions})
     if given.ranker and given.weak_share is not None:
         raise SettingError("--weak-share is for the weak rankers, which --ranker replaces; give one of them.")
-    attraction(np.zeros(1), given.noise)
+    simulation.attraction(np.zeros(1), given.noise)
     groups = luce.read(data, **reading.given())
     if groups.document_ids is None:
         raise DataError(NO_IDS)
@@ -236,17 +221,17 @@ def simulate_clicks(
     if given.ranker:
         shown_by = [load(path).predict(groups) for path in given.ranker]
     else:
-        shown_by = weak_rankers(groups, rng, share=0.05 if given.weak_share is None else given.weak_share)
-    made = production(groups, shown_by, shown=given.shown, swap=given.swap)
+        shown_by = simulation.weak_rankers(groups, rng, share=0.05 if given.weak_share is None else given.weak_share)
+    made = simulation.production(groups, shown_by, shown=given.shown, swap=given.swap)
     total = groups.n_queries * (given.impressions or 20) if given.sessions is None else given.sessions
     how: dict[str, Any] = {"sessions": total, "users": people, "noise": given.noise}
-    if out.suffix == ".lucedata":
-        counts = simulate_counts(groups, made, rng, **how)
+    if out.suffix.lower() == ".lucedata":
+        counts = simulation.simulate_counts(groups, made, rng, **how)
         counts.save(out)
         rows, clicks = int(counts.shown.sum()), int(counts.clicked.sum())
     else:
-        log = simulate_sessions(groups, made, rng, **how)
-        write_log(log, groups, out)
+        log = simulation.simulate_sessions(groups, made, rng, **how)
+        simulation.write_log(log, groups, out)
         rows, clicks = len(log.row), int(log.clicked.sum())
     facts = {
         "file": str(out),
@@ -260,18 +245,17 @@ def simulate_clicks(
     report.result(f"{out}: {total:,} sessions of {groups.n_queries:,} queries, {clicks:,} clicks", facts)
 
 
-@dataclass(frozen=True)
-class _World:
+class _World(Group):
     """What is simulated."""
 
-    path: str = flag("straight", "straight, spiral, walk or ocean.", "--path")
-    steps: int = flag(100, "Number of steps (days for ocean).", "--steps")
-    sources: int = flag(10, "Number of sources (ocean has twelve).", "--sources")
-    r: int = flag(4, "Signals that the receiver keeps a step, the earliest.", "--r")
-    sigma: float | None = flag(None, "Standard deviation of an arrival time.", "--sigma")
-    detection: float | None = flag(None, "P_D, probability of hearing a source.", "--detection")
-    clutter_rate: float = flag(1.0, "Mean number of clutter signals a step.", "--clutter-rate")
-    step_sd: float | None = flag(None, "Noise of a step of walk and ocean.", "--step-sd")
+    path: str = flag("straight", "straight, spiral, walk or ocean.")
+    steps: int = flag(100, "Number of steps (days for ocean).")
+    sources: int = flag(10, "Number of sources (ocean has twelve).")
+    r: int = flag(4, "Signals that the receiver keeps a step, the earliest.")
+    sigma: float | None = flag(None, "Standard deviation of an arrival time.")
+    detection: float | None = flag(None, "P_D, probability of hearing a source.")
+    clutter_rate: float = flag(1.0, "Mean number of clutter signals a step.")
+    step_sd: float | None = flag(None, "Noise of a step of walk and ocean.")
 
 
 def simulate_track(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.common import Report, SeedOption, check_ending, check_outputs
-from luce.cli.options import flag
+from luce.cli.common import Report, SeedOption, number_from
+from luce.cli.options import Group, flag
+from luce.display import check_picture, finished
 from luce.errors import LuceWarning, SettingError
+from luce.result import check_ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,53 +25,44 @@ if TYPE_CHECKING:
 ENGINES = "auto, exact, bethe, min_factor, unranked, unranked_literal or labelled."
 
 
-@dataclass(frozen=True)
-class TrackOptions:
+class TrackOptions(Group):
     """What was heard, from where, and how the target moves and listens."""
 
-    sources: Path = flag(MISSING, "Sources: source, lat, lon (or x, y)[, offset, start, stop].", "--sources")
-    signals: Path = flag(MISSING, "Signals: time, arrival[, confidence, label].", "--signals")
-    start: str = flag(MISSING, "First position, and its time if known: lat,lon,date or x,y,time.", "--start")
-    sigma: float = flag(MISSING, "Standard deviation of an arrival time, seconds.", "--sigma")
-    step_sd: str = flag("auto", "Noise of a step (m per square root of a day on the earth), or auto.", "--step-sd")
+    sources: Path = flag(MISSING, "Sources: source, lat, lon (or x, y)[, offset, start, stop].")
+    signals: Path = flag(MISSING, "Signals: time, arrival[, confidence, label].")
+    start: str = flag(MISSING, "First position, and its time if known: lat,lon,date or x,y,time.")
+    sigma: float = flag(MISSING, "Standard deviation of an arrival time, seconds.")
+    step_sd: str = flag("auto", "Noise of a step (m per square root of a day on the earth), or auto.")
     speed: str = flag(
-        "1500", "Speed of the signals (m/s on the earth), auto, or a file: lat, lon, speed[, month or day].", "--speed"
+        "1500", "Speed of the signals (m/s on the earth), auto, or a file: lat, lon, speed[, month or day]."
     )
-    detection: float = flag(0.9, "P_D, probability of hearing a source.", "--detection")
-    clutter_rate: float | None = flag(None, "Mean number of clutter signals a step (1 if not given).", "--clutter-rate")
-    clutter_probability: float | None = flag(
-        None, "P_C in place of the rate: rate / (1 + rate).", "--clutter-probability"
-    )
-    window: str | None = flag(
-        None, "Listening window a,b; from the first to the last arrival if not given.", "--window"
-    )
-    r: int | None = flag(None, "Signals that the receiver keeps a step; the most seen.", "--r")
-    keep: str = flag("earliest", "Which it keeps: earliest, strongest or all.", "--keep")
-    emission_sd: float = flag(
-        0.0, "Seconds by which all emissions of a step may be shifted, unknown: its sd.", "--emission-sd"
-    )
-    engine: str = flag("auto", ENGINES, "--engine")
-    end: str | None = flag(None, "Known last position, as --start.", "--end")
-    clock: str | None = flag(None, "Seconds the receiver's clock is ahead at the start and at the end: a,b.", "--clock")
-    timescale: float | None = flag(None, "Ornstein-Uhlenbeck velocity that forgets itself in this time.", "--timescale")
+    detection: float = flag(0.9, "P_D, probability of hearing a source.")
+    clutter_rate: float | None = flag(None, "Mean number of clutter signals a step (1 if not given).")
+    clutter_probability: float | None = flag(None, "P_C in place of the rate: rate / (1 + rate).")
+    window: str | None = flag(None, "Listening window a,b; from the first to the last arrival if not given.")
+    r: int | None = flag(None, "Signals that the receiver keeps a step; the most seen.")
+    keep: str = flag("earliest", "Which it keeps: earliest, strongest or all.")
+    emission_sd: float = flag(0.0, "Seconds by which all emissions of a step may be shifted, unknown: its sd.")
+    engine: str = flag("auto", ENGINES)
+    end: str | None = flag(None, "Known last position, as --start.")
+    clock: str | None = flag(None, "Seconds the receiver's clock is ahead at the start and at the end: a,b.")
+    timescale: float | None = flag(None, "Ornstein-Uhlenbeck velocity that forgets itself in this time.")
 
 
-@dataclass(frozen=True)
-class Filtering:
+class Filtering(Group):
     """How the filter works."""
 
-    particles: int = flag(5000, "Number of particles.", "--particles")
-    smooth: bool = flag(True, "Smooth after filtering.", "--smooth/--no-smooth")
-    check: bool = flag(True, "Look whether the result is to be trusted (a second run).", "--check/--no-check")
-    fix_labels: bool = flag(False, "Labels of the signals' file bind.", "--fix-labels")
-    fill_gaps: bool = flag(False, "A position also where a step is missing.", "--fill-gaps")
+    particles: int = flag(5000, "Number of particles.")
+    smooth: bool = flag(True, "Smooth after filtering.")
+    check: bool = flag(True, "Look whether the result is to be trusted (a second run).")
+    fix_labels: bool = flag(False, "Labels of the signals' file bind.")
+    fill_gaps: bool = flag(False, "A position also where a step is missing.")
 
 
-@dataclass(frozen=True)
-class Outputs:
+class Outputs(Group):
     """What is written, and the true path to compare with."""
 
-    truth: Path | None = flag(None, "True path, to report the error against it.", "--truth")
+    truth: Path | None = flag(None, "True path, to report the error against it.")
     out: Path | None = flag(None, "Track: .csv, .parquet or .nc (CF trajectory).", "--out", "-o")
     map_out: Path | None = flag(None, "Picture of the track over the sources.", "--map")
     arrivals_out: Path | None = flag(None, "Picture of the arrivals by label.", "--arrivals")
@@ -79,8 +71,7 @@ class Outputs:
         """Refuse files that cannot be written before any work."""
         check_ending(self.out, (".csv", ".parquet", ".nc"))
         for picture in (self.map_out, self.arrivals_out):
-            check_ending(picture, (".png", ".svg", ".pdf"))
-        check_outputs(self.out, self.map_out, self.arrivals_out)
+            check_picture(picture)
 
 
 def track(
@@ -148,13 +139,6 @@ def _numbers(text: str, name: str, least: int, most: int) -> list[str]:
     return parts
 
 
-def _number(text: str, name: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise SettingError(f"{name} is {text!r}; a number is needed.") from None
-
-
 def _place(text: str, name: str, dimensions: int) -> tuple[list[float], float | None]:
     from luce.data.column import parse_time
 
@@ -163,7 +147,7 @@ def _place(text: str, name: str, dimensions: int) -> tuple[list[float], float | 
     if len(parts) > dimensions and when is None:
         what = "neither a number nor a date such as 2009-01-23 or 2009-01-23T12:00:00+02:00"
         raise SettingError(f"{name}: the time {parts[dimensions]!r} is {what}.")
-    return [_number(part, name) for part in parts[:dimensions]], None if when is None else when[0]
+    return [number_from(name, part) for part in parts[:dimensions]], None if when is None else when[0]
 
 
 def _settings(report: Report, heard: Signals, problem: TrackOptions) -> dict[str, Any]:
@@ -197,7 +181,7 @@ def _clutter_rate(rate: float | None, probability: float | None) -> float:
 def _window(report: Report, heard: Signals, given: str | None) -> tuple[float, float]:
     """The listening window; without one, what the arrivals span."""
     if given is not None:
-        low, high = (_number(part, "--window") for part in _numbers(given, "--window", 2, 2))
+        low, high = (number_from("--window", part) for part in _numbers(given, "--window", 2, 2))
         return low, high
     if len(heard.arrivals) == 0:
         raise SettingError("There are no arrivals to take the window from; give --window a,b.")
@@ -217,7 +201,7 @@ def _ends(places: Sources, heard: Signals, problem: TrackOptions) -> dict[str, A
     if problem.clock is not None:
         from luce.track import Receiver
 
-        ahead, ahead_later = (_number(part, "--clock") for part in _numbers(problem.clock, "--clock", 2, 2))
+        ahead, ahead_later = (number_from("--clock", part) for part in _numbers(problem.clock, "--clock", 2, 2))
         launch = float(heard.times[0]) if when is None else when
         recovery = result.get("end_time") or float(heard.times[-1])
         result["receiver"] = Receiver(ahead, ahead_later, launch=launch, recovery=max(recovery, launch + 1e-9))
@@ -241,7 +225,7 @@ def _tuned(
         grid["speed"] = np.linspace(1440, 1540, 11) if places.geometry.unit else np.geomspace(0.5, 2, 9)
     chosen: dict[str, Any] = {}
     if step_sd != "auto":
-        sd = _number(step_sd, "--step-sd")
+        sd = number_from("--step-sd", step_sd)
         chosen["dynamics"] = RandomWalk(sd) if timescale is None else OrnsteinUhlenbeck(sd, timescale)
     elif timescale is not None:
         raise SettingError("--step-sd auto tunes a random walk; give the number with --timescale.")
@@ -298,17 +282,12 @@ def _write(found: Track, outputs: Outputs, true_path: Any) -> None:
     if outputs.out is not None:
         found.save(outputs.out)
     if outputs.map_out is not None or outputs.arrivals_out is not None:
-        from luce.display import finished
         from luce.track.plots import plot_arrivals, plot_track
 
-        truth = None if true_path is None else true_path[1]
-        pictures: list[tuple[Path | None, Callable[[], Any]]] = [
-            (outputs.map_out, lambda: plot_track(found, truth=truth)),
-            (outputs.arrivals_out, lambda: plot_arrivals(found.signals, found)),
-        ]
-        for path, draw in pictures:
-            if path is not None:
-                finished(draw(), path)
+        if outputs.map_out is not None:
+            finished(plot_track(found, truth=None if true_path is None else true_path[1]), outputs.map_out)
+        if outputs.arrivals_out is not None:
+            finished(plot_arrivals(found.signals, found), outputs.arrivals_out)
 
 
 def _tell(report: Report, found: Track, true_path: Any, out: Path | None) -> None:

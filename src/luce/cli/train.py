@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from luce.cli.click_options import ClickOptions, with_click_loss
 from luce.cli.common import INTERRUPTED, Report, SeedOption, interrupted, interruptible
-from luce.cli.data_options import DaskOption, JudgedReading, on_cluster, one_file, read_matching, say_columns
-from luce.cli.train_options import Details, Fitting, Stated, Validation, What
+from luce.cli.data_options import (
+    DaskOption,
+    JudgedReading,
+    check_there,
+    on_cluster,
+    one_file,
+    read_matching,
+    say_columns,
+)
+from luce.cli.train_options import ClickOptions, Details, Fitting, Stated, Validation, What, with_click_loss
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
 
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
 
 def train(
     *,
+    context: typer.Context,
     data: list[str] = typer.Argument(
         ..., help="Judged documents to learn from; with --dask files, folders or patterns."
     ),
@@ -50,9 +58,8 @@ def train(
     if held.folds is not None and what.model is not None and canonical(what.model) == "auto":
         settings["folds"], held = held.folds, replace(held, folds=None)  # it makes folds of its own
     stated.check(held)
-    if stated.clicks is not None or clicking != ClickOptions():
-        clicking.check(stated)
-        what, clicking, settings = with_click_loss(what, stated.clicks, clicking, settings)
+    clicking.check(context, stated)
+    what, clicking, settings = with_click_loss(what, stated.clicks, clicking, settings)
     ranker = _ranker(what, settings) if details.update is None else _updated(details.update, what, settings)
     parts = ranker.parts()
     if clicking.guard:
@@ -70,8 +77,11 @@ def train(
         groups, checked, fit, beside = job.prepared(one_file(data), held, stated, clicking, seed)
         with job.progress() as told:
             ranker = fit(groups, valid=checked, progress=told, **beside)
-        if not clicking.guard:
-            _tell_skipped(report, ranker, groups)
+        if not clicking.guard and ranker.loss_ is not None:
+            # All of their documents are tied, or an order graph has no edge.
+            skipped = ranker.loss_.skipped(groups.y if groups.judges is None else groups.judges, groups.offsets)
+            if skipped:
+                report.say(f"{skipped:,} of {groups.n_queries:,} queries have no preference and were skipped.")
     elif alone := [*stated.kinds, *(name for name in held.given if name != "valid"), *["folds"] * bool(held.folds)]:
         raise SettingError(f"--{alone[0]} goes with one machine; leave it or --dask out.")
     else:
@@ -85,7 +95,6 @@ def train(
 
 def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None], key: Path | None) -> None:
     """What is wrong with the output, the base, the metric or the other files is said before the data are read."""
-    from luce.data.text_files import absent
     from luce.storage import check_output
 
     check_output(out)
@@ -97,9 +106,7 @@ def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None], key
         from luce.base import make_base
 
         make_base(ranker.base)
-    for path in inputs:
-        if path is not None and not path.exists():
-            raise absent(path)
+    check_there(*inputs)
 
 
 @dataclass(frozen=True)
@@ -260,8 +267,7 @@ def _ranker(what: What, settings: dict[str, Any]) -> Ranker:
     from luce.systems import model, settings_grid
 
     settings_grid(what.model)  # refuses what is no ranker
-    ranker: Ranker = model(what.model, **settings)
-    return ranker
+    return model(what.model, **settings)
 
 
 def _updated(path: Path, what: What, settings: dict[str, Any]) -> Ranker:
@@ -278,15 +284,6 @@ def _updated(path: Path, what: What, settings: dict[str, Any]) -> Ranker:
     if ranker.on_scores_:
         raise SettingError(f"{path} was trained on top of base_scores, which files do not carry; update it in Python.")
     return ranker.set_params(**settings, warm_start=True)
-
-
-def _tell_skipped(report: Report, ranker: Ranker, groups: Groups) -> None:
-    """How many queries taught nothing: all of their documents tied, or an order graph without an edge."""
-    if ranker.loss_ is None:
-        return
-    skipped = ranker.loss_.skipped(groups.y if groups.judges is None else groups.judges, groups.offsets)
-    if skipped:
-        report.say(f"{skipped:,} of {groups.n_queries:,} queries have no preference and were skipped.")
 
 
 def _tell(report: Report, ranker: Ranker, out: Path, name: str | None) -> None:

@@ -260,12 +260,8 @@ def simulate_sessions(
     return SessionRows(lists[there], session.astype(np.int64), position.astype(np.int64) + 1, clicked[there])
 
 
-SUFFIXES = (".csv", ".parquet", ".lucedata")
-
-
-def check_log_output(path: str | Path) -> Path:
-    """Fail before long work: a log is .csv or .parquet, counts are .lucedata, in a folder that exists."""
-    return check_ending(path, SUFFIXES)
+ENDINGS = (".csv", ".parquet", ".lucedata")
+"""Of a log, and of counts."""
 
 
 def as_columns(log: SessionRows, data: Groups) -> dict[str, np.ndarray]:
@@ -284,10 +280,10 @@ def as_columns(log: SessionRows, data: Groups) -> dict[str, np.ndarray]:
 
 def write_log(log: SessionRows, data: Groups, path: str | Path) -> None:
     """Write a click log as CSV or Parquet."""
-    path = check_log_output(path)
+    check_ending(path, ENDINGS[:2])
     table = pa.table(as_columns(log, data))
     with atomic_write(path) as stream:
-        if path.suffix == ".csv":
+        if Path(path).suffix.lower() == ".csv":
             arrow_csv.write_csv(table, stream)
         else:
             pq.write_table(table, stream)

@@ -158,7 +158,7 @@ class TableFile(Table):
     @property
     def build(self) -> Callable[[dict[str, Any]], Any]:
         """Makes an Arrow table."""
-        return pa.table  # type: ignore[no-any-return]
+        return pa.table
 
     def arrow(self, columns: Sequence[str], text: Sequence[str]) -> pa.Table:
         """Columns in this order, those in `text` as text."""

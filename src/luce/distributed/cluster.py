@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from luce.checks import available_cores
-from luce.errors import MissingExtraError, SettingError
+from luce.errors import SettingError, needing
 
 if TYPE_CHECKING:
     from distributed import Client, WorkerPlugin
@@ -26,11 +26,9 @@ def connect(address: str) -> Iterator[Client]:
     """A client of the cluster at `address`; "local" starts one process a core on this machine and ends them."""
     if address != "local":
         _check_port(address)
-    try:
+    with needing("Work on a Dask cluster", "dask"):
         import dask
         from distributed import Client, LocalCluster
-    except ImportError as error:
-        raise MissingExtraError("Work on a Dask cluster", "dask") from error
     # Labels travel with the tasks that load features, so that a lost worker costs nothing but reading again.
     quiet = {"distributed.admin.large-graph-warning-threshold": "1 GB"}
     with dask.config.set(quiet):

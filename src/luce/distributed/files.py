@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
@@ -23,7 +24,6 @@ from luce.data.readers.detect import data_format, open_source, options_like
 from luce.distributed.plan import FileOutline, Partition, Piece
 from luce.errors import DataError
 from luce.numerics.segments import serial
-from luce.types import IntArray
 
 
 def find_files(given: Sequence[str | Path]) -> list[str]:
@@ -34,20 +34,14 @@ def find_files(given: Sequence[str | Path]) -> list[str]:
     """
     found: list[str] = []
     for name in map(str, given):
-        here = _remote_files(name) if _is_remote(name) else _local_files(name)
+        here = _remote_files(name) if "://" in name else _local_files(name)
         if not here:
             raise DataError(f"{name} matches no file; give files, a folder, or a pattern such as folder/*.parquet.")
         found += here
-    seen: set[str] = set()
-    for name in found:
-        if name in seen:
-            raise DataError(f"{name} was given twice; give every file once.")
-        seen.add(name)
+    name, times = Counter(found).most_common(1)[0] if found else ("", 1)
+    if times > 1:
+        raise DataError(f"{name} was given twice; give every file once.")
     return found
-
-
-def _is_remote(name: str) -> bool:
-    return "://" in name
 
 
 def _local_files(name: str) -> list[str]:
@@ -90,7 +84,7 @@ def _remote_files(name: str) -> list[str]:
 @contextmanager
 def local_file(name: str) -> Iterator[Path]:
     """A file as a local path: itself, or a copy that lives as long as the block."""
-    if not _is_remote(name):
+    if "://" not in name:
         yield Path(name)
         return
     from pyarrow import fs
@@ -181,17 +175,12 @@ def _read_piece(piece: Piece, names: tuple[str, ...], options: Mapping[str, Any]
         X = np.empty((len(wanted), len(names)), dtype=np.float32)
         filled, first, end = 0, 0, int(wanted.max()) + 1
         for block in source.blocks(len(names)):
-            filled += _take(X, wanted, block, first)
+            places = np.flatnonzero((wanted >= first) & (wanted < first + len(block)))
+            X[places] = block[wanted[places] - first]
+            filled += len(places)
             first += len(block)
             if first >= end:
                 break
     if filled != len(wanted):
         raise DataError(f"{piece.name} changed while it was read; try again.")
     return X
-
-
-def _take(X: NDArray[np.float32], wanted: IntArray, block: NDArray[np.float32], first: int) -> int:
-    """Copy the rows that are wanted of a block of the file that starts at row `first`."""
-    places = np.flatnonzero((wanted >= first) & (wanted < first + len(block)))
-    X[places] = block[wanted[places] - first]
-    return len(places)

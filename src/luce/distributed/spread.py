@@ -71,8 +71,7 @@ def answers(client: Client, tasks: Sequence[Any], tell: Callable[[], None] | Non
         while True:
             try:
                 wait(tasks, timeout=_LOOK_SECONDS)
-                found: list[Any] = client.gather(list(tasks))
-                return found
+                return client.gather(list(tasks))
             except TimeoutError:
                 without = 0.0 if client.ncores() else without + _LOOK_SECONDS
             if without > WORKERLESS_SECONDS:
@@ -166,13 +165,11 @@ class Spread:
 
     def each(self, function: Callable[..., T], *lists: Sequence[Any], **settings: Any) -> list[Any]:
         """The function on every partition (and on one entry of each list) as a future."""
-        futures: list[Any] = self.client.map(function, self.futures, *lists, pure=False, **settings)
-        return futures
+        return self.client.map(function, self.futures, *lists, pure=False, **settings)
 
     def ask(self, method: str, held: list[Any], *lists: Sequence[Any], **settings: Any) -> list[Any]:
         """A method of what the workers hold of every partition, as futures."""
-        futures: list[Any] = self.client.map(_ask, held, *lists, method=method, pure=False, **settings)
-        return futures
+        return self.client.map(_ask, held, *lists, method=method, pure=False, **settings)
 
 
 def _over(part: DataPart, function: Callable[..., T], cuts: Sequence[Chunk]) -> list[T]:
@@ -182,15 +179,8 @@ def _over(part: DataPart, function: Callable[..., T], cuts: Sequence[Chunk]) -> 
         return [function(data.X[cut], data.y[cut]) for cut in rows]
 
 
-class Held(DataPart):
-    """What a worker makes of a partition and keeps beside it."""
-
-    def __init__(self, part: DataPart) -> None:
-        super().__init__(part.data)
-
-
-def _ask(held: Held, *given: Any, method: str, **settings: Any) -> Any:
-    """A method of what a worker holds, on one thread."""
+def _ask(held: DataPart, *given: Any, method: str, **settings: Any) -> Any:
+    """A method of what a worker made of a partition and keeps beside it, on one thread."""
     with serial():
         return getattr(held, method)(*given, **settings)
 
@@ -229,11 +219,11 @@ class SpreadObjective(Objective):
             yield from answers(self.spread.client, [tasks.pop(0)])[0]
 
 
-class _PartObjective(Held):
+class _PartObjective(DataPart):
     """The objective of one partition, with what depends on its labels alone."""
 
     def __init__(self, part: DataPart, scorer: DifferentiableScorer, loss: Loss, n_values: int) -> None:
-        super().__init__(part)
+        super().__init__(part.data)
         with serial():
             self.objective = Objective(self.data, scorer, loss, 0.0, n_values=n_values)
 

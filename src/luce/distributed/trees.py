@@ -7,6 +7,7 @@ is grown again.
 
 from __future__ import annotations
 
+import logging
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ import numpy as np
 from luce import losses
 from luce.checks import patience
 from luce.distributed.files import DataPart
-from luce.distributed.spread import ClusterError, Held, Spread, Wanted, answers
+from luce.distributed.spread import ClusterError, Spread, Wanted, answers
 from luce.errors import SettingError
 from luce.losses.base import Loss
 from luce.numerics.segments import serial
@@ -160,18 +161,17 @@ class _SpreadBoosting(Additive):
         own = self.scorer.engine_parameters(self.spread.n_rows, self.spread.feature_names)
         draws = {"bagging_fraction": self.scorer.bagging_fraction, "feature_fraction": self.scorer.feature_fraction}
         own |= draws | {"subsample_freq": 1 if self.scorer.bagging_fraction < 1 else 0}
-        own |= {"objective": self.scorer.objective or self._objective()}
+        objective: Any = self.scorer.objective
+        if objective is None:
+            # All workers divide by one mean curvature, that of the whole set at these scores.
+            tasks = self.spread.ask("positive_curvature", self.parts, self.scores, loss=self.loss)
+            mean = sum(answers(self.spread.client, tasks)) / self.spread.n_rows
+            objective = _SerialObjective(self.loss, curvature=self.scorer.curvature, floor=self.scorer.curvature_floor)
+            objective.shared = Shared(mean, self.row_weight)
+        own |= {"objective": objective}
         # What a segment draws depends on the seed and its place alone.
         own |= {"random_state": int(np.random.default_rng([self.task.seed, self.run.iteration]).integers(2**31))}
         return {_NAMES.get(name, name): value for name, value in own.items()}
-
-    def _objective(self) -> LightGBMObjective:
-        """The loss for LightGBM: all workers divide by one mean curvature, that of the whole set at these scores."""
-        tasks = self.spread.ask("positive_curvature", self.parts, self.scores, loss=self.loss)
-        sums = answers(self.spread.client, tasks)
-        objective = _SerialObjective(self.loss, curvature=self.scorer.curvature, floor=self.scorer.curvature_floor)
-        objective.shared = Shared(sum(sums) / self.spread.n_rows, self.row_weight)
-        return objective
 
 
 def _after_loss(client: Client) -> None:
@@ -232,11 +232,11 @@ class _SerialObjective(LightGBMObjective):
             return super().__call__(first, second, weight, group)
 
 
-class _PartBoosting(Held):
+class _PartBoosting(DataPart):
     """Derivatives of the loss on one partition."""
 
     def __init__(self, part: DataPart, loss: Loss, curvature: str, floor: float, row_weight: float) -> None:
-        super().__init__(part)
+        super().__init__(part.data)
         data, how = self.data, {"curvature": curvature, "floor": floor, "shared": Shared(1.0, row_weight)}
         with serial():
             self.derivatives = Derivatives(loss, data.y, data.offsets, data.query_weight, **how)  # type: ignore[arg-type]
@@ -265,21 +265,11 @@ class _PartBoosting(Held):
         return value * self.derivatives.total_weight, slope * self.derivatives.total_weight
 
 
-class _Silent:
-    """A logger for workers: what goes wrong there is raised, and the rest is of no use to anybody."""
-
-    def info(self, message: str) -> None:
-        """Nothing."""
-
-    def warning(self, message: str) -> None:
-        """Nothing."""
-
-
 def _column(part: DataPart, name: str) -> Any:
     """What LightGBM wants of a partition, on a worker where it is to be quiet."""
     import lightgbm
 
-    lightgbm.register_logger(_Silent())
+    lightgbm.register_logger(logging.Logger("quiet", logging.CRITICAL))  # what goes wrong is raised
     data = part.data
     if name == "sample_weight":
         assert data.query_weight is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from luce.errors import SettingError
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import mean_of
-from luce.metrics.significance import Column, against, board
+from luce.metrics.significance import Column, against, board, differences_sheet
 from luce.model_file import Packed, unpacked
 from luce.ranker import Ranker
 from luce.result import Result, Sheet, plain, sheet_of
@@ -83,17 +84,18 @@ class ModelComparison(Result):
     @property
     def models(self) -> list[str]:
         """Models that gave an outcome on every fold, in the order in which they were given."""
-        folds = {name: {o.fold for o in self.outcomes if o.model == name} for name in self._named()}
+        folds: dict[str, set[str]] = {}
+        for outcome in self.outcomes:
+            folds.setdefault(outcome.model, set()).add(outcome.fold)
         return [name for name, seen in folds.items() if len(seen) == len(self.settings["folds"])]
 
     @property
     def failed(self) -> dict[str, str]:
         """Models without an outcome on some fold, each with the error that kept it from it."""
-        whole = self.models
-        errors = {failure.model: failure.error for failure in reversed(self.failures)}
-        return {
-            name: errors.get(name, "") for name in dict.fromkeys(f.model for f in self.failures) if name not in whole
-        }
+        whole, errors = self.models, dict[str, str]()
+        for failure in self.failures:
+            errors.setdefault(failure.model, failure.error)
+        return {name: error for name, error in errors.items() if name not in whole}
 
     def __repr__(self) -> str:
         failed = f", {len(self.failed)} failed" if self.failed else ""
@@ -102,7 +104,7 @@ class ModelComparison(Result):
     def sheets(self) -> list[Sheet]:
         """The leaderboard, and every model against the best one on every metric."""
         statistics = self.statistics() if len(self.models) > 1 else []
-        return [self.board_sheet(), *([statistics_sheet(statistics)] if statistics else [])]
+        return [self.board_sheet(), *([differences_sheet(statistics)] if statistics else [])]
 
     def board_sheet(self) -> Sheet:
         """The leaderboard, with the errors of those that failed below."""
@@ -137,18 +139,15 @@ class ModelComparison(Result):
 
     def as_dict(self, baseline: str | None = None) -> dict[str, Any]:
         """The leaderboard, the tests behind it, those against a baseline, and what failed."""
-        record = {
-            "leaderboard": self.leaderboard(),
-            "statistics": self.statistics(),
-            "baseline": None if baseline is None else self.statistics(baseline),
-            "failures": [vars(failure) for failure in self.failures],
-            "settings": self.settings,
-        }
-        found: dict[str, Any] = plain(record)
-        return found
-
-    def _named(self) -> list[str]:
-        return list(dict.fromkeys(outcome.model for outcome in self.outcomes))
+        return plain(
+            {
+                "leaderboard": self.leaderboard(),
+                "statistics": self.statistics(),
+                "baseline": None if baseline is None else self.statistics(baseline),
+                "failures": [vars(failure) for failure in self.failures],
+                "settings": self.settings,
+            }
+        )
 
     def fold_means(self, model: str, metric: str) -> FloatArray:
         """The mean over queries, fold by fold; NaN where a fold has no query that the metric counts."""
@@ -187,7 +186,7 @@ class ModelComparison(Result):
         if reference not in order:
             raise SettingError(f"The baseline {baseline!r} is not among the models compared: {', '.join(order)}.")
         if reference == order[0]:
-            return list(self._first()[0])
+            return list(self._first[0])
         if f"against {reference}" not in self._found:
             rows = against(self._columns(reference, order), self.settings["seed"])
             self._found[f"against {reference}"] = [{"against": reference, **row} for row in rows]
@@ -201,15 +200,13 @@ class ModelComparison(Result):
             if name != reference
         ]
 
+    @cached_property
     def _first(self) -> tuple[list[dict[str, Any]], dict[tuple[str, str], tuple[float, float]]]:
         """Every model against the best one, and the intervals of all models (model, metric)."""
-        if "first" not in self._found:
-            order = self.ranked()
-            values = {(name, metric): self.per_query(name, metric) for name in order for metric in self.metrics}
-            rows, found = board(self._columns(order[0], order), values, self.settings["seed"])
-            self._found["first"] = [{"against": order[0], **row} for row in rows], found
-        first: tuple[list[dict[str, Any]], dict[tuple[str, str], tuple[float, float]]] = self._found["first"]
-        return first
+        order = self.ranked()
+        values = {(name, metric): self.per_query(name, metric) for name in order for metric in self.metrics}
+        rows, found = board(self._columns(order[0], order), values, self.settings["seed"])
+        return [{"against": order[0], **row} for row in rows], found
 
     def leaderboard(self, sort_by: str | None = None) -> list[dict[str, Any]]:
         """A row a model, best first: means, 95% intervals, and p-values against the best (Holm over models).
@@ -218,11 +215,8 @@ class ModelComparison(Result):
         """
         key = sort_by or self.metrics[0]
         order = self.ranked(key)
-        if order and f"board {key}" not in self._found:
-            self._found[f"board {key}"] = self._board(key, order)
-        return list(self._found.get(f"board {key}", []))
-
-    def _board(self, key: str, order: list[str]) -> list[dict[str, Any]]:
+        if not order:
+            return []
         if key == self.metrics[0]:
             compared = [row for row in self.statistics() if row["metric"] == key]
         else:
@@ -230,7 +224,7 @@ class ModelComparison(Result):
             columns = [Column(key, name, self.per_query(name, key), best) for name in order[1:]]
             compared = against(columns, self.settings["seed"])
         tests = {row["model"]: row for row in compared}
-        found = self._first()[1]
+        found = self._first[1]
         rows = []
         for name in order:
             row: dict[str, Any] = {"model": name}
@@ -241,21 +235,3 @@ class ModelComparison(Result):
             row["intervals"] = {metric: list(found[name, metric]) for metric in self.metrics}
             rows.append(row)
         return rows
-
-
-def statistics_sheet(rows: list[dict[str, Any]]) -> Sheet:
-    """Every model against one, on every metric."""
-    header = ["metric", "model", "difference", "95% interval", "p", "p (Holm)", "better", "equal", "worse"]
-    shown = [
-        [
-            row["metric"],
-            row["model"],
-            f"{row['difference']:+.4f}",
-            f"{row['low']:+.4f} to {row['high']:+.4f}",
-            f"{row['p']:.4f}",
-            f"{row['p_holm']:.4f}",
-            *(row[count] for count in ("wins", "ties", "losses")),
-        ]
-        for row in rows
-    ]
-    return sheet_of(f"Against {rows[0]['against']}, query by query", header, shown)

@@ -1,7 +1,17 @@
-"""The desk of an experiment: pieces of work are taken from an earlier run or done, kept, counted and told of."""
+"""The desk of an experiment: pieces of work are taken from an earlier run or done, kept, counted and told of.
+
+Finished work is on disk, so that an interrupted experiment goes on where it was. A folder belongs to one problem: data,
+folds, seed, tuning metric and conventions, by their digest. It holds one container for each finished piece of work. A
+piece's identity is the digest of everything that its result depends on; a record that is torn, damaged or of another
+identity counts as not done. A whole record of the right identity with wrong content is an error: something else than
+luce writes into the folder, which a user should know.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,10 +19,90 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from luce.errors import DataError, ModelFormatError, SettingError
 from luce.experiments.pool import Pool
-from luce.experiments.state import State
 from luce.experiments.work import Bench, Failed, Fit, Result, Setup, Task, Trial, Verdict, is_better
-from luce.storage import make_folder
+from luce.storage import atomic_write, make_folder, read_container, write_container
+
+
+def digest(facts: Any) -> str:
+    """SHA-256 of JSON-able facts, whatever the order of keys.
+
+    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def safe_name(name: str) -> str:
+    """A name as part of a path.
+
+    >>> safe_name("hom-gg/sgd")
+    'hom-gg_sgd'
+    """
+    return re.sub(r"[^A-Za-z0-9.@+=-]", "_", name).lstrip(".") or "_"
+
+
+class State:
+    """Records of finished work in a folder; without a folder nothing is kept."""
+
+    def __init__(self, folder: Path | None, problem: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.problem = digest(problem)
+        if folder is None:
+            return
+        path = make_folder(folder) / "problem.json"
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            kept = None
+        if not isinstance(kept, dict):
+            with atomic_write(path, "w") as stream:
+                json.dump(dict(problem), stream, indent=1, default=str)
+        elif digest(kept) != self.problem:
+            differ = [key for key in sorted({*kept, *problem}) if digest(kept.get(key)) != digest(problem.get(key))]
+            raise SettingError(
+                f"{path.parent.parent} holds a run that differs in {', '.join(differ)}; "
+                "give another folder for the results, or delete this one."
+            )
+
+    def _path(self, name: str, identity: str) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{safe_name(name)}.{identity[:16]}.luce"
+
+    def identity(self, facts: Any) -> str:
+        """What tells a piece of work from all others."""
+        return digest([self.problem, facts])
+
+    def get(self, kind: type[Trial] | type[Verdict], name: str, identity: str) -> Trial | Verdict | None:
+        """A finished piece of work, or None where it is to be done (again)."""
+        if self.folder is None or not self._path(name, identity).is_file():
+            return None
+        try:
+            settings, arrays = read_container(self._path(name, identity), kind.__name__.lower())[1:]
+        except ModelFormatError:
+            return None
+        if settings.get("identity") != identity:
+            return None
+        try:
+            return kind.from_content(settings, arrays)
+        except DataError as error:
+            raise self.wrong(name, identity, str(error)) from None
+
+    def wrong(self, name: str, identity: str, why: str) -> DataError:
+        """The error for a whole record whose content cannot be the result of that piece of work."""
+        return DataError(
+            f"{self._path(name, identity)} is no record that luce wrote: {why}; delete this file and give the same "
+            "command again, which does that piece of work anew."
+        )
+
+    def put(self, name: str, identity: str, result: Trial | Verdict) -> None:
+        """Keep a finished piece of work."""
+        if self.folder is not None:
+            settings, arrays = result.content()
+            kind = type(result).__name__.lower()
+            # A record that a power cut tears is done again, so that no fit waits for the disk.
+            write_container(self._path(name, identity), kind, {**settings, "identity": identity}, arrays, durable=False)
 
 
 @dataclass
@@ -26,7 +116,6 @@ class ModelTally:
     seconds: float = 0.0
     best: float | None = None
     """The best validation value of a fit so far, over all folds."""
-    best_on: str = ""
     fold: str = ""
     """The fold that was begun last."""
     error: str = ""
@@ -69,7 +158,7 @@ class Tally:
         """So many fits of a model will come."""
         self.models.setdefault(model, ModelTally()).total += fits
 
-    def note(self, model: str, fold: str, result: Trial | Failed, *, kept: bool = False) -> None:
+    def note(self, model: str, result: Trial | Failed, *, kept: bool = False) -> None:
         """A fit has ended, now or in an earlier run."""
         row = self.models[model]
         if isinstance(result, Failed):
@@ -82,7 +171,7 @@ class Tally:
             row.done += 1
             row.seconds += result.seconds
         if row.best is None or is_better(result.validation, row.best, self.metric):
-            row.best, row.best_on = result.validation, fold
+            row.best = result.validation
 
 
 Watch = Callable[[Tally, str, str, Any], None]
@@ -152,7 +241,7 @@ class Desk:
         fold = self.setup.folds[asked.task.fold].name
         if isinstance(asked.task, Fit):
             assert not isinstance(result, Verdict)
-            self.tally.note(asked.model, fold, result, kept=kept)
+            self.tally.note(asked.model, result, kept=kept)
         if not isinstance(result, Verdict):
             self.tell(asked.model, fold, result)
         return asked.key, result

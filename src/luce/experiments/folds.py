@@ -30,7 +30,7 @@ from luce.storage import container_kind
 from luce.training.task import digest_of
 from luce.types import IntArray
 
-_PARTS = {"train": ("train",), "valid": ("vali", "valid", "validation", "dev"), "test": ("test",)}
+_PARTS = ("train",), ("vali", "valid", "validation", "dev"), ("test",)
 _ENDINGS = (".txt", ".txt.gz", ".txt.zst", ".txt.bz2", ".lucedata", ".parquet", ".csv", "")
 
 
@@ -65,9 +65,7 @@ def find_folds(path: str | Path, *, folds: int = Splits.folds, seed: int = 0, **
         reading, files = _apart(options)
         data = _with_statements(read(path, **reading), files, "error")
         return grouped_folds(data, folds, seed, texts_beside(path, data))
-    if not path.is_dir():
-        raise DataError(f"{path} does not exist; give a file, or a folder with train, vali and test files.")
-    return [_folder_fold(folder, seed, options) for folder in _fold_folders(path)]
+    return _folder_folds(path, seed, options)
 
 
 def find_splits(path: str | Path, *, valid: str | Path | None = None, seed: int = 0, **options: Any) -> list[Fold]:
@@ -83,20 +81,22 @@ def find_splits(path: str | Path, *, valid: str | Path | None = None, seed: int 
             raise DataError(f"{checked} does not exist; give a file of validation data.")
         parts = FileParts(path.parent, path, checked, None, seed, options)
         return [Fold(path.name.partition(".")[0], parts, "" if valid else _HELD_OUT)]
-    if not path.is_dir():
-        raise DataError(f"{path} does not exist; give a training file, or a folder with train and vali files.")
     if valid is not None:
         raise SettingError(f"{path} is a folder, whose validation data are its own; leave --valid out.")
-    return [_folder_fold(folder, seed, options, tested=False) for folder in _fold_folders(path)]
+    return _folder_folds(path, seed, options, tested=False)
 
 
-def _fold_folders(path: Path) -> list[Path]:
-    return sorted(p for p in path.iterdir() if p.is_dir() and p.name.lower().startswith("fold")) or [path]
+def _folder_folds(path: Path, seed: int, options: dict[str, Any], tested: bool = True) -> list[Fold]:
+    """The folds of the folders in a folder, or of itself."""
+    if not path.is_dir():
+        raise DataError(f"{path} does not exist; give a file, or a folder with train, vali and test files.")
+    folders = sorted(p for p in path.iterdir() if p.is_dir() and p.name.lower().startswith("fold"))
+    return [_folder_fold(folder, seed, options, tested) for folder in folders or [path]]
 
 
-def _folder_fold(folder: Path, seed: int, options: dict[str, Any], tested: bool = True) -> Fold:
-    files = {part: _find(folder, names) for part, names in _PARTS.items()}
-    train, valid, test = files["train"], files["valid"], files["test"]
+def _folder_fold(folder: Path, seed: int, options: dict[str, Any], tested: bool) -> Fold:
+    paths = ([folder / f"{name}{ending}" for name in names for ending in _ENDINGS] for names in _PARTS)
+    train, valid, test = (next(filter(Path.is_file, listed), None) for listed in paths)
     if train is None or (tested and test is None):
         what, names = ("train and test files", "train.txt and test.txt") if tested else ("train file", "train.txt")
         raise DataError(f"{folder} holds no {what}; expected names such as {names}.")
@@ -202,14 +202,6 @@ class QueryParts:
         train = ~(test | valid)
         data = self.data if self.texts is None else self.texts.counted(self.data, np.flatnonzero(train))
         return data.take(train), data.take(valid), data.take(test)
-
-
-def _find(folder: Path, names: tuple[str, ...]) -> Path | None:
-    for name in names:
-        for ending in _ENDINGS:
-            if (folder / (name + ending)).is_file():
-                return folder / (name + ending)
-    return None
 
 
 @dataclass(frozen=True)

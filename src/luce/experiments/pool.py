@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from luce.errors import SettingError
 from luce.experiments.estimators import OWN_FILES, run_file
-from luce.experiments.work import Bench, Failed, Fit, Result, Task, attempt, sentence
+from luce.experiments.work import Bench, Failed, Fit, Result, Task, sentence
 from luce.numerics.threads import n_threads, set_threads
 
 _WORTH_WORKERS = 20.0
@@ -82,7 +82,7 @@ class Pool:
         key, task = self._pending.pop(0)
         begin = time.perf_counter()
         started(key)
-        result = attempt(self.bench, task)
+        result = self.bench.attempt(task)
         if isinstance(task, Fit):
             self._times.append(time.perf_counter() - begin)
         return key, result
@@ -95,12 +95,7 @@ class Pool:
 
     def _hand_over(self) -> None:
         """From now on workers do what is pending."""
-        try:
-            setup = pickle.dumps(self.bench.setup)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise SettingError(
-                "These folds are read by a local function, which cannot go to other processes; take jobs=1."
-            ) from error
+        setup = _pickled(self.bench.setup, "These folds", "read them by a function of a module")
         for _, task in self._pending:
             _check_portable(task)
         self._setup, self.jobs = setup, self._most
@@ -121,7 +116,7 @@ class Pool:
         threads = max(1, n_threads() // self.jobs)
         executor = ProcessPoolExecutor(self.jobs, _context(), _begin, (self._setup, threads, dict(OWN_FILES)))
         try:
-            executor.submit(_ready).result()
+            executor.submit(int).result()
         except BrokenProcessPool:
             raise SettingError(
                 "A worker process could not start: a script that uses more than one job needs to start its work under "
@@ -143,7 +138,7 @@ class Pool:
                 lost = True
                 continue
             key, _ = self._busy.pop(future)
-            yield key, future.result() if error is None else Failed(sentence(error), worker_lost=True)
+            yield key, future.result() if error is None else Failed(sentence(error))
         if not lost:
             return
         self.__exit__()
@@ -152,7 +147,7 @@ class Pool:
         if len(pieces) > 1:
             self._suspects += pieces
         else:
-            yield pieces[0][0], Failed("The worker process ended: a crash, or too little memory.", True)
+            yield pieces[0][0], Failed("The worker process ended: a crash, or too little memory.")
 
     def __enter__(self) -> Self:
         return self
@@ -166,14 +161,17 @@ class Pool:
 
 
 def _check_portable(task: Task) -> None:
+    what = "write its parts as functions or classes of a file, not as lambdas or inside of functions"
+    _pickled(getattr(task, "system", None), "A model", what)
+
+
+def _pickled(thing: Any, name: str, instead: str) -> bytes:
+    """What goes to other processes, or an error."""
     try:
-        pickle.dumps(getattr(task, "system", None))
+        return pickle.dumps(thing)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         said = " ".join(str(error).split())
-        raise SettingError(
-            f"A model cannot go to other processes ({said}); write its parts as functions or classes of a file, "
-            "not as lambdas or inside of functions, or take jobs=1."
-        ) from error
+        raise SettingError(f"{name} cannot go to other processes ({said}); {instead}, or take jobs=1.") from error
 
 
 def _context() -> Any:
@@ -199,10 +197,6 @@ def _begin(setup: bytes, threads: int, files: dict[str, str]) -> None:
     _BENCH[:] = [Bench(pickle.loads(setup))]
 
 
-def _ready() -> None:
-    """What a worker can do that has started."""
-
-
 def _work(task: Task) -> Result:
     """A piece of work in a worker."""
-    return attempt(_BENCH[0], task)
+    return _BENCH[0].attempt(task)

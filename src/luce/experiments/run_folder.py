@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from luce.data.text_files import write_csv
 from luce.errors import DataError
 from luce.experiments.comparison import ModelComparison
-from luce.experiments.state import safe_name
+from luce.experiments.desk import safe_name
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import mean_of
 from luce.numerics.segments import query_index
@@ -233,11 +233,11 @@ class RunFolder:
         path = self.model_path(model, fold)
         return None if path is None else load(path)
 
-    def table(self, name: str, coded: Sequence[str] = ()) -> Any:
-        """A table by its name, with the columns `coded` as dictionaries, which read faster where texts repeat."""
+    def table(self, name: str) -> Any:
+        """A table by its name."""
         path = self.folder / f"{name}.parquet"
         try:
-            return pq.read_table(path, read_dictionary=list(coded))
+            return pq.read_table(path)
         except (FileNotFoundError, pa.ArrowInvalid) as error:
             raise DataError(
                 f"{path} is missing or damaged; run `luce compare` again with --out {self.folder}."

@@ -291,17 +291,10 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
 def trials_table(tuning: Tuning) -> Any:
     """A row a setting, rung and fold; what was drawn has a column each, as text where its values differ in kind."""
     rows = [
-        {
-            "trial": attempt.number,
-            "rung": attempt.rung,
-            "share": attempt.share,
-            "fold": fold,
-            "validation": value,
-            "error": attempt.error,
-            **attempt.settings,
-        }
-        for attempt in tuning.attempts
-        for fold, value in attempt.by_fold.items()
+        {"trial": a.number, "rung": a.rung, "share": a.share, "fold": fold, "validation": value, "error": a.error}
+        | a.settings
+        for a in tuning.attempts
+        for fold, value in a.by_fold.items()
     ]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pa.table({name: _column([row.get(name) for row in rows]) for name in names})

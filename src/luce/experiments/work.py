@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +10,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from luce.auto.crossfit import failures
 from luce.data.groups import Groups
 from luce.errors import DataError, LuceError, SettingError
 from luce.experiments.estimators import fit_estimator, predict_scores
 from luce.experiments.folds import Fold
 from luce.metrics.catalog import get
 from luce.metrics.conventions import conventions
-from luce.metrics.evaluate import Evaluation, evaluate_rows, refuse_unheard
+from luce.metrics.evaluate import Evaluation, evaluate_rows, means_by, refuse_unheard
 from luce.model_file import Packed, packed, unpacked
 from luce.ranker import Ranker
 from luce.systems import model as complete
@@ -157,10 +157,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Failed:
-    """A piece of work that ended with an error; `worker_lost` where its process ended with it."""
+    """A piece of work that ended with an error."""
 
     error: str
-    worker_lost: bool = False
 
 
 Result: TypeAlias = Trial | Verdict | Failed
@@ -207,9 +206,15 @@ class Bench:
         """Bytes of features of the largest fold that was read."""
         return max((sum(part.X.nbytes for part in parts) for parts in self._parts.values()), default=0)
 
-    def do(self, task: Task) -> Trial | Verdict:
-        """One piece of work."""
-        return self._fit(task) if isinstance(task, Fit) else self._judge(task)
+    def attempt(self, task: Task) -> Result:
+        """Do a piece of work; what a user's data or settings bring an engine to refuse is a result, too.
+
+        Anything else is a defect of luce, which ends this process: beside workers of their own, only itself.
+        """
+        try:
+            return self._fit(task) if isinstance(task, Fit) else self._judge(task)
+        except failures() as error:
+            return Failed(sentence(error))
 
     def _fit(self, task: Fit) -> Trial:
         setup = self.setup
@@ -224,7 +229,9 @@ class Bench:
             fitted = fit_estimator(task.system, part, valid)
         seconds = time.perf_counter() - start
         history = fitted.history_ if isinstance(fitted, Ranker) else {}
-        value = _own_estimate(history)
+        # A blend that learned from the validation queries as well, which then judge nothing, says it of itself.
+        blend = history.get("blend", {})
+        value = blend.get("estimate", {}).get("value") if blend.get("valid") == "more" else None
         if value is None:
             judged = fitted if isinstance(fitted, Ranker) else predict_scores(fitted, valid)
             value = evaluate_rows(judged, valid, [setup.tune_on], **setup.conventions).means[get(setup.tune_on).name]
@@ -249,13 +256,7 @@ def by_query(result: Evaluation, data: Groups) -> dict[str, FloatArray]:
         return dict(result.values)
     place = {query: q for q, query in enumerate(data.query_ids.tolist())}
     at = np.array([place[query] for query in result.query_ids.tolist()], dtype=np.int64)
-    values: dict[str, FloatArray] = {}
-    for name, each in result.values.items():
-        known = ~np.isnan(each)
-        counted = np.bincount(at[known], minlength=data.n_queries)
-        total = np.bincount(at[known], each[known], data.n_queries)
-        values[name] = np.divide(total, counted, out=np.full(data.n_queries, np.nan), where=counted > 0)
-    return values
+    return {name: means_by(at, each, np.ones(len(at)), data.n_queries) for name, each in result.values.items()}
 
 
 def _kept(fitted: Any, test: Groups) -> Packed:
@@ -286,35 +287,10 @@ class _Scored:
         return self.ranker.log_likelihood(data, **given)
 
 
-def _own_estimate(history: Mapping[str, Any]) -> float | None:
-    """What a blend says of itself where it learned from the validation queries as well, which then judge nothing."""
-    record = history.get("blend", {})
-    return record.get("estimate", {}).get("value") if record.get("valid") == "more" else None
-
-
 def _share(train: Groups, share: float, seed: int) -> Groups:
     order = np.random.default_rng([seed, train.n_queries]).permutation(train.n_queries)
     count = min(train.n_queries, max(2, round(share * train.n_queries)))
     return train.take(np.sort(order[:count]))
-
-
-def attempt(bench: Bench, task: Task) -> Result:
-    """Do a piece of work; what a user's data or settings bring an engine to refuse is a result, too.
-
-    Anything else is a defect of luce, which ends this process: beside workers of their own, only itself.
-    """
-    try:
-        return bench.do(task)
-    except (LuceError, ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
-        return Failed(sentence(error))
-    except _engine_errors() as error:
-        return Failed(sentence(error))
-
-
-def _engine_errors() -> tuple[type[Exception], ...]:
-    """What the tree engine raises, where it is loaded."""
-    engine = sys.modules.get("lightgbm")
-    return () if engine is None else (engine.basic.LightGBMError,)
 
 
 def sentence(error: BaseException) -> str:

@@ -116,7 +116,8 @@ def engine_columns(form: Form) -> dict[str, Column]:
     >>> list(engine_columns(form))
     ['a', 'a_missing']
     """
-    columns = sorted(dict.fromkeys(c for term in form.terms for c in chain(*map(_needed, term.columns))), key=_order)
+    needed = dict.fromkeys(c for term in form.terms for c in chain(*map(_needed, term.columns)))
+    columns = sorted(needed, key=lambda c: (c.times is not None, not c.plain, c.feature))
     found: dict[str, Column] = {}
     for column in columns:
         name = _name(form, column, columns)
@@ -132,10 +133,6 @@ def engine_columns(form: Form) -> dict[str, Column]:
 def _needed(column: Column) -> list[Column]:
     """A column, and of a product its factors, which an engine multiplies."""
     return [column] if column.times is None else [replace(column, times=None), column.times, column]
-
-
-def _order(column: Column) -> tuple[bool, bool, int]:
-    return column.times is not None, not column.plain, column.feature
 
 
 def _name(form: Form, column: Column, columns: list[Column]) -> str:
@@ -170,21 +167,17 @@ class Weighted(NamedTuple):
     remarks: list[str]
 
 
-def weighted(names: list[str], part: Linear, folded: bool) -> Weighted:
-    """Weights and normalizers for a search engine; `folded` gives plain weights and leaves the intercept out."""
-    if not folded:
-        return normalised(names, part)
-    remark = f"The intercept {part.intercept:.6g} is left out; the order of documents is the same."
-    return Weighted(dict(zip(names, part.weights.tolist(), strict=True)), {}, [remark])
+def weighted(names: list[str], part: Linear, folded: bool = False) -> Weighted:
+    r"""Weights and normalizers for a search engine; `folded` gives plain weights and leaves the intercept $b$ out.
 
-
-def normalised(names: list[str], part: Linear) -> Weighted:
-    r"""Weights on features moved by equally many deviations each, so that the moves add up to the intercept $b$.
-
-    With $k = b / \sum_i |w_i| \sigma_i$ and $\mu_i = -\operatorname{sign}(w_i) \sigma_i k$,
+    Features are moved by equally many deviations each, so that the moves add up to the intercept: with
+    $k = b / \sum_i |w_i| \sigma_i$ and $\mu_i = -\operatorname{sign}(w_i) \sigma_i k$,
     $\sum_i w_i \sigma_i (x_i - \mu_i) / \sigma_i = \sum_i w_i x_i + b$. One feature could carry all of b, but then
     $x - \mu$ loses the digits of x in float32.
     """
+    if folded:
+        remark = f"The intercept {part.intercept:.6g} is left out; the order of documents is the same."
+        return Weighted(dict(zip(names, part.weights.tolist(), strict=True)), {}, [remark])
     used = np.flatnonzero(part.weights)
     if not len(used):
         raise SettingError("The model gives every document the same score, so that there is nothing to rank by.")

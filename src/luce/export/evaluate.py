@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.errors import MissingExtraError
+from luce.errors import needing
 from luce.types import FloatArray, IntArray
 
 _PYTHON_ROWS = 5000
@@ -37,18 +37,15 @@ def compared(target: str, models: Sequence[str | bytes], X: _Rows, names: Sequen
     A Python file is evaluated on the first 5000 rows, everything else on all.
     """
     rows = min(len(X), _PYTHON_ROWS) if target == "python" else len(X)
-    found = np.sum([evaluate_export(target, model, X[:rows], names).astype(np.float64) for model in models], axis=0)
+    found: FloatArray = np.sum(
+        [_EVALUATORS[target](model, X[:rows], list(names)) for model in models], axis=0, dtype=np.float64
+    )
     largest = float(np.max(np.abs(found - scores[:rows])))
     reordered = 0
     for a, b in pairwise(np.minimum(offsets, rows).tolist()):
         by_model = found[a:b][np.lexsort((found[a:b], scores[a:b]))]
         reordered += bool(np.any(by_model[1:] < by_model[:-1]))
     return ExportDifference(rows, largest, float(found.min()), float(found.max()), reordered)
-
-
-def evaluate_export(target: str, content: str | bytes, X: _Rows, names: Sequence[str]) -> NDArray[Any]:
-    """The scores that the reader of a format would give these rows; `names` are the features as exported."""
-    return _EVALUATORS[target](content, X, list(names))
 
 
 def _elasticsearch(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
@@ -154,8 +151,7 @@ def _ranklib(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
     lines = [line for line in content.splitlines() if line and not line.startswith("##")]
     if not lines[0].startswith("<"):
         bias, *weights = (float(pair.partition(":")[2]) for pair in lines[0].split())
-        result: NDArray[Any] = bias + filled.astype(np.float64) @ np.array(weights)
-        return result
+        return bias + filled.astype(np.float64) @ np.array(weights)
     from xml.etree import ElementTree
 
     root = ElementTree.fromstring("".join(lines))
@@ -176,24 +172,16 @@ def _lightgbm(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
 
 
 def _xgboost(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
-    try:
+    with needing("A check of XGBoost's model", "xgboost"):
         import xgboost
-    except ImportError as error:
-        raise MissingExtraError("A check of XGBoost's model", "xgboost") from error
     booster = xgboost.Booster(params={"nthread": 1})
     booster.load_model(bytearray(content.encode()))
     return np.asarray(booster.predict(xgboost.DMatrix(X, feature_names=names, nthread=1)))
 
 
-def _dump(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
-    return _tree_sum(json.loads(content), X, names)
-
-
 def _onnx(content: Any, X: _Rows, names: list[str]) -> NDArray[Any]:
-    try:
+    with needing("A check of an ONNX model", "onnx"):
         import onnxruntime
-    except ImportError as error:
-        raise MissingExtraError("A check of an ONNX model", "onnx") from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
@@ -213,7 +201,7 @@ _EVALUATORS: dict[str, Callable[[Any, _Rows, list[str]], NDArray[Any]]] = {
     "ranklib": _ranklib,
     "lightgbm": _lightgbm,
     "xgboost_json": _xgboost,
-    "xgboost_dump": _dump,
+    "xgboost_dump": lambda content, X, names: _tree_sum(json.loads(content), X, names),
     "onnx": _onnx,
     "python": _python,
 }

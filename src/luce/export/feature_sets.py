@@ -30,7 +30,9 @@ def _elasticsearch(
     if column.times is not None:
         factors = [replace(column, times=None), column.times]
         words = [names[one] for one in factors]
-        made = _derived(words) if all(map(_is_word, words)) else _script(form, factors, queries)
+        made: dict[str, Any] = {"template_language": "derived_expression", "template": " * ".join(words)}
+        if not all(word.isascii() and all(map(str.isidentifier, word.split("."))) for word in words):
+            made = _script(form, factors, queries)  # an expression of Lucene reads no such name
         return {"name": name, "params": [], **made}
     if column.plain and field in queries:
         return {"name": name, "params": [], "template_language": "mustache", **queries[field]}
@@ -46,15 +48,6 @@ def _elasticsearch(
         asked = exists if column.fill is None else {"match_all": {}}
         query = _replaced(asked, field_value_factor=value)
     return {"name": name, "params": [], "template_language": "mustache", "template": query}
-
-
-def _is_word(name: str) -> bool:
-    """Whether an expression of Lucene reads it as a name: words with dots between them."""
-    return name.isascii() and all(part.isidentifier() for part in name.split("."))
-
-
-def _derived(words: list[str]) -> dict[str, Any]:
-    return {"template_language": "derived_expression", "template": " * ".join(words)}
 
 
 def _script(form: Form, factors: list[Column], queries: Queries) -> dict[str, Any]:
@@ -126,11 +119,7 @@ def _function(form: Form, column: Column) -> str:
     if column.gap:
         return f"if(exists({field}),0,1)"
     assert column.codes is not None
-    hits = ",".join(
-        f"termfreq({field},{_quoted(form.category(column.feature, code))})" for code in sorted(column.codes)
-    )
+    names = [form.category(column.feature, code) for code in sorted(column.codes)]
+    quoted = [name.replace("\\", "\\\\").replace("'", "\\'") for name in names]
+    hits = ",".join(f"termfreq({field},'{name}')" for name in quoted)
     return f"if(sum({hits}),1,0)"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from luce.export.engine_terms import in_order
-from luce.export.names import check_names
-from luce.export.request import Request, Written, filled_outside, refuse
+from luce.export.request import Request, Written, check_names, filled_outside, refuse
 from luce.export.search_engines import tree_list
 from luce.export.tree_nodes import above, check_plain, missing_goes_left
 from luce.form import Form, Linear, Trees
@@ -106,8 +105,7 @@ def _tree_xgboost(
     def spread(of_nodes: ArrayLike, of_leaves: ArrayLike, dtype: Any = np.int64) -> list[Any]:
         values = np.empty(size, dtype)
         values[inner], values[ends] = of_nodes, of_leaves
-        listed: list[Any] = values.tolist()
-        return listed
+        return values.tolist()
 
     children = [[place[c if c >= 0 else count - c - 1] for c in side] for side in (left, right)]
     zeros = [0.0] * size

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.errors import MissingExtraError
+from luce.errors import needing
 from luce.export.engine_terms import without_sets
-from luce.export.request import Request, Written, refuse
+from luce.export.request import Request, Written, activation
 from luce.export.texts import python_program
 from luce.export.tree_nodes import at_most, check_plain, missing_goes_left
 from luce.form import Column, Form, Linear, Network, Part, SecondOrder, Trees, raw_columns
@@ -24,10 +24,8 @@ _ACTIVATIONS = {"relu": "Relu", "leaky_relu": "LeakyRelu", "sigmoid": "Sigmoid",
 
 def write_onnx(request: Request) -> Written:
     """A model file with the input `features` and the output `scores`; a sum of parts is added up in the graph."""
-    try:
+    with needing("Export to ONNX", "onnx"):
         from onnx import TensorProto, checker, helper
-    except ImportError as error:
-        raise MissingExtraError("Export to ONNX", "onnx") from error
     form = request.form
     graph = _Graph(helper)
     matrices: dict[tuple[Column, ...], str] = {raw_columns(len(form.names)): "features"}
@@ -150,9 +148,7 @@ def _network(graph: _Graph, part: Network, form: Form, name: str) -> None:
         weights, bias = graph.constant(f"{here}.w", layer.weights), graph.constant(f"{here}.b", layer.bias)
         value = graph.node("Gemm", [value, weights, bias], f"{here}.sum")
         if layer.activation != "identity":
-            if layer.activation not in _ACTIVATIONS:
-                refuse(form, "ONNX", f"it has no activation {layer.activation!r} here, only {', '.join(_ACTIVATIONS)}")
-            value = graph.node(_ACTIVATIONS[layer.activation], [value], f"{here}.out")
+            value = graph.node(activation(layer, _ACTIVATIONS, form, "ONNX"), [value], f"{here}.out")
     graph.node("Identity", [value], name)
 
 
@@ -170,8 +166,7 @@ def _trees(graph: _Graph, forest: Forest, name: str) -> None:
     order = np.argsort(np.concatenate([tree, leaf_tree]), kind="stable")
 
     def column(of_nodes: Any, of_leaves: Any = ends) -> list[Any]:
-        values: list[Any] = np.concatenate([of_nodes, of_leaves])[order].tolist()
-        return values
+        return np.concatenate([of_nodes, of_leaves])[order].tolist()
 
     def child(side: Any) -> list[Any]:
         below = side.astype(np.int64)
@@ -369,7 +364,11 @@ def _part(part: Part, form: Form) -> tuple[str, str, str]:
         pairs = list(zip(products.left.tolist(), products.right.tolist(), part.pair_weights.tolist(), strict=True))
         vectors = [products.mean.tolist(), products.inverse_sd.tolist(), part.weights.tolist(), pairs]
         return "_second_order", _SECOND_ORDER, f"({', '.join(map(repr, vectors))}, {float(part.intercept)!r})"
-    return "_network", _NETWORK, f"([{', '.join(_layer(layer, form) for layer in part.layers)}],)"
+    layers = []
+    for layer in part.layers:
+        function = activation(layer, _ACTIVATIONS_PYTHON, form, "the Python file")
+        layers.append(f"({layer.weights.T.tolist()!r}, {layer.bias.tolist()!r}, {function})")
+    return "_network", _NETWORK, f"([{', '.join(layers)}],)"
 
 
 def _column(column: Column) -> str:
@@ -377,14 +376,6 @@ def _column(column: Column) -> str:
         return f"({column.feature}, frozenset({sorted(column.codes)!r}))"
     fill = "math.nan" if column.fill is None else repr(column.fill)
     return f"({column.feature}, {'None' if column.gap else fill})"
-
-
-def _layer(layer: Any, form: Form) -> str:
-    if layer.activation not in _ACTIVATIONS_PYTHON:
-        refuse(
-            form, "the Python file", f"it has no activation {layer.activation!r}, only {', '.join(_ACTIVATIONS_PYTHON)}"
-        )
-    return f"({layer.weights.T.tolist()!r}, {layer.bias.tolist()!r}, {_ACTIVATIONS_PYTHON[layer.activation]})"
 
 
 def _tree(forest: Forest, tree: int) -> str:
@@ -399,16 +390,9 @@ def _node(forest: Forest, i: int) -> str:
     threshold = repr(float(forest.threshold[i]))
     if kind & CATEGORICAL:
         threshold = f"frozenset({forest.codes(i)!r})"
-    missing = _missing(kind)
-    return f"({int(forest.feature[i])}, {threshold}, {int(forest.left[i])}, {int(forest.right[i])}, {missing})"
-
-
-def _missing(kind: int) -> int:
-    """The way of a missing value in the code of the file."""
     left = int(kind & DEFAULT_LEFT > 0)
-    if kind & MISSING_ZERO:
-        return 3 + left
-    return left if kind & MISSING_NAN else 2
+    missing = 3 + left if kind & MISSING_ZERO else left if kind & MISSING_NAN else 2
+    return f"({int(forest.feature[i])}, {threshold}, {int(forest.left[i])}, {int(forest.right[i])}, {missing})"
 
 
 def _tuple(names: tuple[str, ...]) -> str:

@@ -13,13 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import DataError, SettingError
-from luce.export.bounds import auto_offset
 from luce.export.engine_terms import for_engine
 from luce.export.evaluate import ExportDifference, compared
-from luce.export.names import renamed
-from luce.export.request import Request, Written
+from luce.export.request import Request, Written, renamed
 from luce.export.texts import CHECK, check_lines, elasticsearch_queries, refuse_python_only, solr_queries
-from luce.form import Form, Linear, SecondOrder, Trees, form_of
+from luce.form import Form, Linear, Network, Part, SecondOrder, Term, Trees, form_of
 from luce.registry import Registry, canonical
 from luce.storage import atomic_write
 from luce.types import FloatArray
@@ -47,31 +45,18 @@ _NEVER_NEGATIVE = ("elasticsearch", "opensearch")
 _ENGINES = (*_NEVER_NEGATIVE, "solr")
 
 
-def targets() -> list[str]:
-    """All export targets."""
-    return _TARGETS.names()
+targets, resolve = _TARGETS.names, _TARGETS.resolve
 
 
-def resolve(target: str) -> str:
-    """The registered spelling of a target, or an error that lists them."""
-    return _TARGETS.resolve(target)
-
-
-@dataclass(frozen=True, eq=False)
-class Export:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Export(Written):
     """An exported model: the content of its file, and what its user must know."""
 
     target: str
-    models: tuple[str | bytes, ...]
-    """The content of a file each; where there are several, their scores add up."""
     offset: float
     """What was added to every score."""
-    remarks: tuple[str, ...]
-    facts: dict[str, Any]
     comparison: ExportDifference | None
     """How it does on the data that were given to check it."""
-    beside: Mapping[str, str]
-    """Other files: the features of an engine and the query that uses the model, by the end of their names."""
 
     @property
     def content(self) -> str | bytes:
@@ -200,14 +185,17 @@ def export_model(
     comparison = None
     if check is not None and scores is not None:
         # Plain weights leave the intercept out.
-        shift = added - (_intercept(form) if folded else 0.0)
-        X, names = _seen(check.X, form.names, written)
+        linear = [part for part in form.parts if isinstance(part, Linear)] if folded else []
+        shift = added - sum(part.intercept for part in linear)
+        X, names = check.X, list(form.names)
+        if written.columns is not None:  # what the target is to be given is made of the features
+            X, names = np.column_stack([c.values(X) for c in written.columns.values()]), list(written.columns)
         comparison = compared(canonical(target), written.models, X, names, scores + shift, check.offsets)
         if text is not None and texts is not None:
             order = np.arange(len(X)) if check.row_order is None else check.row_order
             lines = check_lines(text, texts, order, check.document_ids, X, names, scores + shift)
             written.beside["-check.jsonl"] = lines
-            written.beside |= {} if canonical(target) == "solr" else {"-check.py": CHECK}
+            written.beside.update({} if canonical(target) == "solr" else {"-check.py": CHECK})
     remarks = [
         *_about_sign(target, form, constants, bounded, comparison),
         *written.remarks,
@@ -218,8 +206,7 @@ def export_model(
             f"The features of texts ({', '.join(text.fields)} against {text.query}) are expected as numbers, under "
             "the names that luce.Text gives them"
         )
-    models = tuple(written.models)
-    return Export(target, models, added, tuple(remarks), written.facts, comparison, written.beside)
+    return Export(**vars(written) | {"remarks": remarks}, target=target, offset=added, comparison=comparison)
 
 
 def _first(offset: Any, terms: int) -> list[float]:
@@ -249,17 +236,6 @@ def _scores(model: Ranker, check: Groups) -> FloatArray:
     return scores
 
 
-def _intercept(form: Form) -> float:
-    return sum(part.intercept for part in form.parts if isinstance(part, Linear))
-
-
-def _seen(X: NDArray[np.float32], names: tuple[str, ...], written: Written) -> tuple[NDArray[np.float32], list[str]]:
-    """The rows as the features that the target is to be given."""
-    if written.columns is None:
-        return X, list(names)
-    return np.column_stack([c.values(X) for c in written.columns.values()]), list(written.columns)
-
-
 def _about_sign(
     target: str, form: Form, added: Sequence[float], bounded: bool, comparison: ExportDifference | None
 ) -> list[str]:
@@ -278,3 +254,60 @@ def _about_sign(
     if not trees_only or auto_offset(form.terms[0], None) > added[0]:
         return [f"Scores may be negative, which {target} rejects: give --offset auto."]
     return []
+
+
+_UNIT = 2.0**-24
+"""The relative error of one float32 operation."""
+
+
+def auto_offset(term: Term, X: NDArray[np.float32] | None) -> float:
+    """A constant that brings every score of a term to 0 or above, 0 where none is needed, rounding in float32 included.
+
+    Trees: the sum of the smallest leaves bounds every score, whatever the document. A linear model has no bound of its
+    own: X says the range of every feature, 0 always in it since an engine takes 0 for a feature that does not match;
+    the bound holds for all documents whose features lie within these ranges. Second order: see `_second_order`.
+    """
+    low, size, count = _range(term.part, None if X is None else term.matrix(X))
+    terms = count + 1
+    if low >= 0:
+        return 0.0
+    # Every partial sum is at most |low| + size; adding `terms` of them in float32 loses at most this much.
+    slack = 4 * terms * _UNIT * (size - low)
+    return float(np.nextafter(np.float32(slack - low), np.float32(np.inf)))
+
+
+def _range(part: Part, X: NDArray[np.float32] | None) -> tuple[float, float, int]:
+    """A lower bound of the scores, one of the sum of all absolute terms, and the number of terms."""
+    if isinstance(part, Trees):
+        forest = part.forest
+        starts = forest.leaves[:-1]
+        least, largest = np.minimum.reduceat(forest.value, starts), np.maximum.reduceat(np.abs(forest.value), starts)
+        return float(least.sum()), float(largest.sum()), forest.n_trees
+    if isinstance(part, Network):
+        raise SettingError("How low a neural network can score is not known; give a number as offset.")
+    if X is None:
+        raise SettingError(
+            f"How low {part.kind} can score depends on the features; give --check DATA (check=), which then "
+            "gives a bound, or a number as offset."
+        )
+    if isinstance(part, Linear):
+        ends = part.weights * np.stack([np.minimum(np.fmin.reduce(X), 0.0), np.maximum(np.fmax.reduce(X), 0.0)])
+        size = float(np.abs(ends).max(axis=0).sum()) + abs(part.intercept)
+        return float(ends.min(axis=0).sum()) + part.intercept, size, len(part.weights) + 1
+    return _second_order_bounds(part, X)
+
+
+def _second_order_bounds(part: SecondOrder, X: NDArray[np.float32]) -> tuple[float, float, int]:
+    """The lowest score of the rows and of a document that matches nothing, less the range of these scores once more.
+
+    The ranges of products allow for scores far below any that occurs (on OHSUMED twenty times the range of all scores),
+    and so large a constant costs the digits that tell documents apart; so this is no bound, but twice what was seen.
+    """
+    products = part.products
+    rows = np.concatenate([X, np.zeros((1, X.shape[1]), np.float32)])
+    scores = products.scores(rows, part.weights, part.pair_weights, precise=True) + part.intercept
+    weights, pair_weights, intercept = part.expanded()
+    reach = np.abs(X).max(axis=0).astype(np.float64)
+    pairs = reach[products.left] * reach[products.right]
+    size = float(np.abs(weights) @ reach + np.abs(pair_weights) @ pairs) + abs(intercept)
+    return float(scores.min() - np.ptp(scores)), size, len(weights) + len(pairs) + 1

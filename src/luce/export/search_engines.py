@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import SettingError
-from luce.export import texts
+from luce.export import texts, tree_nodes
 from luce.export.engine_terms import engine_columns, in_order, weighted
 from luce.export.feature_sets import elasticsearch_features, solr_features
-from luce.export.names import check_name, check_names
-from luce.export.request import Request, Written, filled_outside, refuse
+from luce.export.request import Request, Written, activation, check_name, check_names, filled_outside, refuse
 from luce.export.texts import KEYWORDS, index_settings, solr_schema
-from luce.export.tree_nodes import (
-    Split,
-    above,
-    at_most,
-    check_plain,
-    missing_goes_left,
-    missing_is_zero,
-    nested,
-    number,
-)
 from luce.form import Column, Form, Linear, Network, Term, Trees
 
 _OWN_MISSING = (
@@ -97,9 +87,7 @@ def write_elasticsearch(request: Request, target: str = "Elasticsearch") -> Writ
     return Written([_json(model) for model in models], remarks, facts, columns, beside)
 
 
-def opensearch(request: Request) -> Written:
-    """The same plugin, for OpenSearch."""
-    return write_elasticsearch(request, "OpenSearch")
+opensearch = partial(write_elasticsearch, target="OpenSearch")
 
 
 def _json(content: Any) -> str:
@@ -122,21 +110,21 @@ def _elasticsearch(
         refuse(form, target, "it takes linear models and trees; networks go to solr, onnx or python")
     definition = {"objective": "rank:ndcg", "splits": tree_list(part, tuple(names), target)}
     model = {"type": "model/xgboost+json", "definition": json.dumps(definition, allow_nan=False)}
-    own = not missing_is_zero(part.forest) and not all(column.never_missing for column in term.columns)
+    own = not tree_nodes.missing_is_zero(part.forest) and not all(column.never_missing for column in term.columns)
     return model, [_OWN_MISSING] if own else []
 
 
 def tree_list(part: Trees, names: tuple[str, ...], target: str) -> list[Any]:
     """The trees as XGBoost dumps them: `x < split_condition` goes to `yes`, in float32."""
     forest = part.forest
-    check_plain(forest, names, target)
-    conditions, features = above(forest.threshold).astype(float).tolist(), forest.feature.tolist()
-    to_left = missing_goes_left(forest).tolist()
+    tree_nodes.check_plain(forest, names, target)
+    conditions, features = tree_nodes.above(forest.threshold).astype(float).tolist(), forest.feature.tolist()
+    to_left = tree_nodes.missing_goes_left(forest).tolist()
 
     def leaf(node: int, value: float) -> dict[str, Any]:
-        return {"nodeid": node, "leaf": number(value)}
+        return {"nodeid": node, "leaf": tree_nodes.number(value)}
 
-    def split(s: Split) -> dict[str, Any]:
+    def split(s: tree_nodes.Split) -> dict[str, Any]:
         return {
             "nodeid": s.node,
             "depth": s.depth,
@@ -148,7 +136,7 @@ def tree_list(part: Trees, names: tuple[str, ...], target: str) -> list[Any]:
             "children": [s.left, s.right],
         }
 
-    return [nested(forest, tree, split, leaf, target) for tree in range(forest.n_trees)]
+    return [tree_nodes.nested(forest, tree, split, leaf, target) for tree in range(forest.n_trees)]
 
 
 _SLACK = np.float32(1e-6)
@@ -212,7 +200,7 @@ def slackened(threshold: NDArray[Any]) -> NDArray[np.float32]:
     >>> float(slackened(np.array([0.5]))[0] + np.float32(1e-6))
     0.5
     """
-    wanted = at_most(threshold)
+    wanted = tree_nodes.at_most(threshold)
     best = np.full(len(wanted), np.float32(np.finfo(np.float32).min))
     tried = (wanted.astype(np.float64) - float(_SLACK)).astype(np.float32)
     with np.errstate(over="ignore"):
@@ -228,24 +216,25 @@ def slackened(threshold: NDArray[Any]) -> NDArray[np.float32]:
 def _trees(term: Term, names: list[str]) -> tuple[dict[str, Any], list[str]]:
     assert isinstance(term.part, Trees)
     forest = term.part.forest
-    check_plain(forest, tuple(names), "Solr")
+    tree_nodes.check_plain(forest, tuple(names), "Solr")
     features = forest.feature.tolist()
     written = slackened(forest.threshold)
-    thresholds, to_left = written.astype(float).tolist(), missing_goes_left(forest).tolist()
-    own_missing = not missing_is_zero(forest) and not all(column.never_missing for column in term.columns)
+    thresholds, to_left = written.astype(float).tolist(), tree_nodes.missing_goes_left(forest).tolist()
+    own_missing = not tree_nodes.missing_is_zero(forest) and not all(column.never_missing for column in term.columns)
 
     def leaf(_: int, value: float) -> dict[str, Any]:
-        return {"value": repr(number(value))}
+        return {"value": repr(tree_nodes.number(value))}
 
-    def split(s: Split) -> dict[str, Any]:
+    def split(s: tree_nodes.Split) -> dict[str, Any]:
         node: dict[str, Any] = {"feature": names[features[s.position]], "threshold": repr(thresholds[s.position])}
         missing = {"missing": "left" if to_left[s.position] else "right"} if own_missing else {}
         return {**node, **missing, "left": s.left, "right": s.right}
 
-    trees = [{"weight": "1", "root": nested(forest, tree, split, leaf, "Solr")} for tree in range(forest.n_trees)]
+    roots = (tree_nodes.nested(forest, tree, split, leaf, "Solr") for tree in range(forest.n_trees))
+    trees = [{"weight": "1", "root": root} for root in roots]
     listed = [{"name": name} for name in names]
     params = {"isNullSameAsZero": False, "trees": trees} if own_missing else {"trees": trees}
-    remarks = _about_slack(at_most(forest.threshold), written + _SLACK)
+    remarks = _about_slack(tree_nodes.at_most(forest.threshold), written + _SLACK)
     if own_missing:
         remarks.append("Missing values have a way of their own: Solr 9.2 or later, features with defaultValue NaN.")
     return {"class": "MultipleAdditiveTreesModel", "features": listed, "params": params}, remarks
@@ -263,14 +252,11 @@ def _about_slack(wanted: NDArray[np.float32], asked: NDArray[np.float32]) -> lis
 
 
 def _network(part: Network, names: list[str], form: Form) -> dict[str, Any]:
-    for layer in part.layers:
-        if layer.activation not in _ACTIVATIONS:
-            refuse(form, "Solr", f"it has no activation {layer.activation!r}, only {', '.join(_ACTIVATIONS)}")
     layers = [
         {
             "matrix": layer.weights.T.astype(float).tolist(),
             "bias": layer.bias.astype(float).tolist(),
-            "activation": _ACTIVATIONS[layer.activation],
+            "activation": activation(layer, _ACTIVATIONS, form, "Solr"),
         }
         for layer in part.layers
     ]
@@ -302,27 +288,25 @@ def write_ranklib(request: Request) -> Written:
 
 def _ensemble(part: Trees, names: tuple[str, ...], ignore_missing: bool) -> str:
     forest = part.forest
-    check_plain(forest, names, "RankLib")
-    if not ignore_missing and not missing_is_zero(forest):
+    tree_nodes.check_plain(forest, names, "RankLib")
+    if not ignore_missing and not tree_nodes.missing_is_zero(forest):
         raise SettingError(
             "The trees send missing values another way than 0, and RankLib takes a missing value for 0; "
             "export to another target, or give --ignore-missing where no value is missing."
         )
-    thresholds, features = at_most(forest.threshold).astype(float).tolist(), forest.feature.tolist()
+    thresholds, features = tree_nodes.at_most(forest.threshold).astype(float).tolist(), forest.feature.tolist()
 
     def leaf(_: int, value: float) -> str:
-        return f"<output> {number(value)!r} </output>\n"
+        return f"<output> {tree_nodes.number(value)!r} </output>\n"
 
-    def split(s: Split) -> str:
+    def split(s: tree_nodes.Split) -> str:
         return (
             f"<feature> {features[s.position] + 1} </feature>\n<threshold> {thresholds[s.position]!r} </threshold>\n"
             f'<split pos="left">\n{s.left}</split>\n<split pos="right">\n{s.right}</split>\n'
         )
 
-    trees = [
-        f'<tree id="{t + 1}" weight="1.0">\n<split>\n{nested(forest, t, split, leaf, "RankLib")}</split>\n</tree>\n'
-        for t in range(forest.n_trees)
-    ]
+    roots = (tree_nodes.nested(forest, t, split, leaf, "RankLib") for t in range(forest.n_trees))
+    trees = [f'<tree id="{t}" weight="1.0">\n<split>\n{root}</split>\n</tree>\n' for t, root in enumerate(roots, 1)]
     leaves = int(max(forest.leaves[1:] - forest.leaves[:-1]))
     head = f"## LambdaMART\n## No. of trees = {forest.n_trees}\n## No. of leaves = {leaves}\n\n"
     return head + "<ensemble>\n" + "".join(trees) + "</ensemble>\n"

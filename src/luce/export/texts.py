@@ -45,23 +45,13 @@ def refuse_python_only(text: Text, used: Sequence[str], target: str) -> None:
         )
 
 
-def _parts(feature: str) -> tuple[str, str, str]:
-    """Field, view and similarity of a feature.
-
-    >>> _parts("product.title.word_bm25"), _parts("title.length")
-    (('product.title', 'word', 'bm25'), ('title', 'length', ''))
-    """
-    field, _, what = feature.rpartition(".")
-    view, _, similarity = what.partition("_")
-    return field, view, similarity
-
-
 def _scored(text: Text) -> Iterator[tuple[str, str, str, str, Sequence[str]]]:
     """What an engine computes of fields: feature, field, view, similarity, and the fields whose texts it is of."""
     other = {*QUERY, *text.python_only(text.names)}
     for feature in text.names:
         if feature not in other:
-            field, view, similarity = _parts(feature)
+            field, _, what = feature.rpartition(".")  # product.title.word_bm25, or title.length
+            view, _, similarity = what.partition("_")
             yield feature, field, view, similarity, [field] if field in text.fields else text.fields
 
 
@@ -375,11 +365,7 @@ def python_program(text: Text) -> str:
         "fields": list(text.fields), "names": names, "views": list(VIEWS), "stems": text.language == "english",
         "numbers": text.numbers, "query_features": text.query_features, "k1": text.k1, "b": text.b, "known": known,
     }  # fmt: skip
-    return f"\n\n{_source(tokens)}{_PROGRAM.format(texts=repr(told))}"
-
-
-def _source(module: Any) -> str:
-    """A module without its first text and the imports that an export has at its head."""
-    code = inspect.getsource(module)
-    code = code[code.index('"""', 3) + 3 :]
-    return re.sub(r"^(from __future__|from functools|from typing|import (re|unicodedata)).*\n", "", code, flags=re.M)
+    # The analyzer's module without its first text and the imports that an export has at its head.
+    code = inspect.getsource(tokens).partition('"""')[2].partition('"""')[2]
+    code = re.sub(r"^(from __future__|from functools|from typing|import (re|unicodedata)).*\n", "", code, flags=re.M)
+    return f"\n\n{code}{_PROGRAM.format(texts=repr(told))}"

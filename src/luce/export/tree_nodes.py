@@ -26,8 +26,7 @@ def at_most(threshold: NDArray[Any]) -> NDArray[np.float32]:
     too_high = rounded.astype(np.float64) > clipped
     with np.errstate(over="ignore"):
         below = np.nextafter(rounded, np.float32(-np.inf))
-    result: NDArray[np.float32] = np.where(too_high, below, rounded).astype(np.float32)
-    return result
+    return np.where(too_high, below, rounded).astype(np.float32)
 
 
 def above(threshold: NDArray[Any]) -> NDArray[np.float32]:
@@ -51,8 +50,7 @@ def missing_goes_left(forest: Forest) -> NDArray[np.bool_]:
     """For every node, whether it sends a missing value to the left."""
     own = (forest.kind & (MISSING_NAN | MISSING_ZERO)) > 0
     default = (forest.kind & DEFAULT_LEFT) > 0
-    result: NDArray[np.bool_] = np.where(own, default, forest.threshold >= 0)
-    return result
+    return np.where(own, default, forest.threshold >= 0)
 
 
 def missing_is_zero(forest: Forest) -> bool:

@@ -135,7 +135,7 @@ def map_of(given: Any) -> OrderMap | None:
         "stretch": Stretch,
     }
     if given is None or all(hasattr(given, method) for method in ("values", "pulled", "bent")):
-        return given  # type: ignore[no-any-return]
+        return given
     if isinstance(given, str):
         if canonical(given) not in known:
             raise unknown_name("order-preserving map", given, known)

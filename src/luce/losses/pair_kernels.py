@@ -310,7 +310,7 @@ def _by_panels(
 ) -> tuple[float, float]:
     rows = (edges[0], edges[1])
     if len(edges) > 2:
-        return cross_sum(tables[0], tree, rows, (edges[1], edges[2]), here.win_weight, False, slopes, bends)  # type: ignore[no-any-return]
+        return cross_sum(tables[0], tree, rows, (edges[1], edges[2]), here.win_weight, False, slopes, bends)
     value, by_t = cross_sum(tables[1], tree, rows, rows, here.tie_weight, True, slopes, bends)
     # Every pair came twice, and every document with itself, d = 0: the diagonal of the table of a panel with itself.
     alone, weight = tables[1, 0, 3, :, 0, 0], here.tie_weight[edges[0]]

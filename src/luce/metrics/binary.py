@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from luce.metrics.lists import Lists, as_number
-from luce.metrics.ranked import Ranked, Ranking, ranked_query
+from luce.metrics.lists import Lists, Ranked, Ranking, as_number, ranked_query
 from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
 

@@ -42,8 +42,7 @@ class Formula(NamedTuple):
         if not isinstance(self.home, str):
             return self.home(lists, k)
         module, _, name = self.home.partition(":")
-        found: FloatArray = getattr(import_module(f"luce.metrics.{module}"), name)(lists, k)
-        return found
+        return getattr(import_module(f"luce.metrics.{module}"), name)(lists, k)
 
 
 def _cut(home: str, *hears: str) -> Formula:
@@ -75,7 +74,7 @@ FORMULAS = {
     "log_likelihood": Formula(None),
 }
 METRICS = Registry("metric", dict.fromkeys(FORMULAS, "luce.metrics.catalog:FORMULAS"), "luce.metrics")
-register = METRICS.register
+names, register = METRICS.names, METRICS.register
 
 
 @dataclass(frozen=True)
@@ -100,15 +99,6 @@ class Metric:
     def with_settings(self, **settings: Any) -> Metric:
         """The same metric under these conventions."""
         return replace(self, conventions=replace(self.conventions, **settings))
-
-
-def names() -> list[str]:
-    """All metric names, without cut-offs.
-
-    >>> "ndcg" in names()
-    True
-    """
-    return METRICS.names()
 
 
 def get(name: str, *, preset: str | None = None, **settings: Any) -> Metric:

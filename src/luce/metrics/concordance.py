@@ -11,8 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from luce.metrics.lists import Lists
-from luce.metrics.ranked import Ranking, longest_of, ranked_query
+from luce.metrics.lists import Lists, Ranking, longest_of, ranked_query
 from luce.numerics.compiled import kernel, part
 from luce.numerics.sorting import add_at, sum_before
 from luce.types import FloatArray, IntArray
@@ -55,8 +54,7 @@ def pairwise_accuracy(lists: Lists, k: int) -> FloatArray:
     """Share of pairs with different labels that the scores order rightly; equal scores count 1/2. NaN without pairs."""
     different, _, alike, against = _pair_counts(lists)
     right = alike + 0.5 * (different - alike - against)
-    share: FloatArray = np.divide(right, different, out=np.full(len(right), np.nan), where=different > 0)
-    return share
+    return np.divide(right, different, out=np.full(len(right), np.nan), where=different > 0)
 
 
 def tie_precision(lists: Lists, k: int) -> FloatArray:

@@ -6,8 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from luce.metrics.lists import Lists
-from luce.metrics.ranked import Ranked, Ranking, longest_of, ranked_query
+from luce.metrics.lists import Lists, Ranked, Ranking, longest_of, ranked_query
 from luce.numerics.compiled import kernel, part
 from luce.types import FloatArray
 

@@ -46,22 +46,18 @@ class Judged(Protocol):
     @property
     def y(self) -> FloatArray:
         """Labels."""
-        ...
 
     @property
     def offsets(self) -> IntArray:
         """Query boundaries."""
-        ...
 
     @property
     def query_ids(self) -> NDArray[Any]:
         """One id a query."""
-        ...
 
     @property
     def document_ids(self) -> NDArray[Any] | None:
         """One id a row, or None."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,7 +189,8 @@ def evaluate(
         warnings.warn(_TWO_ORDERS, LuceWarning, stacklevel=2)
     elif moved is not None and order == "input":
         model = check_scores(model, len(moved))[moved]
-    found = evaluate_rows(model, data, metrics, preset=preset, top_k=top_k, comparisons=comparisons, **settings)
+    rules = {"preset": preset, **({} if top_k is None else {"top_k": top_k}), **settings}
+    found = evaluate_rows(model, data, metrics, comparisons=comparisons, **rules)
     wanted = [parse(m, conventions(preset, **settings)) if isinstance(m, str) else of(m) for m in _listed(metrics)]
     own = [m for m, given in zip(wanted, _listed(metrics), strict=True) if isinstance(given, str)]  # others keep theirs
     refuse_unheard(settings, own)
@@ -234,24 +231,27 @@ def evaluate_rows(
     data: Judged,
     metrics: Sequence[str | Metric | OneQuery] | str = DEFAULT_METRICS,
     *,
-    preset: str | None = None,
-    top_k: int | None = None,
     comparisons: Comparisons | None = None,
-    **settings: Any,
+    **rules: Any,
 ) -> Evaluation:
-    """`evaluate` where the scores are known to be in the order of `data`, without remarks."""
+    """`evaluate` where the scores are known to be in the order of `data`, without remarks, by these conventions."""
     comparisons = getattr(data, "judges", None) if comparisons is None else comparisons
     if comparisons is not None:
         if comparisons.holds_pairs and metrics is DEFAULT_METRICS:
             metrics = PAIR_METRICS
         on_lists, judged = _on_lists(model, data, comparisons)
-        by_list = evaluate_rows(on_lists, judged, metrics, preset=preset, top_k=top_k, **settings)
+        by_list = evaluate_rows(on_lists, judged, metrics, **rules)
         return _of_pairs(by_list, graded_rows(comparisons, data.offsets), data) if comparisons.holds_pairs else by_list
-    chosen = conventions(preset, **settings, **({} if top_k is None else {"top_k": top_k}))
+    chosen = conventions(**rules)
     wanted = [parse(m, chosen) if isinstance(m, str) else of(m) for m in _listed(metrics)]
     if not wanted:
         raise SettingError("No metric was named; name at least one, such as 'ndcg@10'.")
-    _refuse_one_name(wanted)
+    for one, other in combinations(wanted, 2):  # where both are luce's own, their values are compared later
+        if one.name == other.name and one.formula != other.formula:
+            raise SettingError(
+                f"Two metrics are named {one.name!r}, and a result has one value for a name; give one of them another "
+                "name, as by fn.name = 'mine'."
+            )
     if not hasattr(data, "offsets"):
         raise SettingError(
             f"The data are {type(data).__name__}; give the model or the scores first, then the Groups (a frame is read "
@@ -309,16 +309,6 @@ def _warn_of_labels(wanted: Sequence[Metric], data: Judged) -> None:
         )
 
 
-def _refuse_one_name(wanted: Sequence[Metric]) -> None:
-    """Two metrics of one name would be one value; where both are luce's own, their values are compared later."""
-    for one, other in combinations(wanted, 2):
-        if one.name == other.name and one.formula != other.formula:
-            raise SettingError(
-                f"Two metrics are named {one.name!r}, and a result has one value for a name; give one of them another "
-                "name, as by fn.name = 'mine'."
-            )
-
-
 def _listed(metrics: Any) -> list[Any]:
     return list(metrics) if isinstance(metrics, Sequence) and not isinstance(metrics, str) else [metrics]
 
@@ -363,13 +353,15 @@ def _of_pairs(judged_pairs: Evaluation, judged: GradedRows, data: Judged) -> Eva
         if name not in (*PAIR_METRICS, "log_likelihood"):
             raise SettingError(f"{name} judges rankings; pairs have {', '.join(PAIR_METRICS)} and log_likelihood.")
     queries, at = np.unique(judged.queries, return_inverse=True)
-    values: dict[str, FloatArray] = {}
-    for name, each in judged_pairs.values.items():
-        weight = judged.weights * ~np.isnan(each)
-        total = np.bincount(at, weight * np.nan_to_num(each), len(queries))
-        counted = np.bincount(at, weight, len(queries))
-        values[name] = np.divide(total, counted, out=np.full(len(queries), np.nan), where=counted > 0)
-    return Evaluation(np.asarray(data.query_ids)[queries], values, getattr(data, "frame", None))
+    found = {name: means_by(at, each, judged.weights, len(queries)) for name, each in judged_pairs.values.items()}
+    return Evaluation(np.asarray(data.query_ids)[queries], found, getattr(data, "frame", None))
+
+
+def means_by(place: IntArray, values: FloatArray, weight: FloatArray, count: int) -> FloatArray:
+    """Weighted means of the values of each of `count` places, without those that are NaN; NaN where none is left."""
+    weight = weight * ~np.isnan(values)
+    total, counted = np.bincount(place, weight * np.nan_to_num(values), count), np.bincount(place, weight, count)
+    return np.divide(total, counted, out=np.full(count, np.nan), where=counted > 0)
 
 
 def _on_lists(model: Any, data: Any, lists: Comparisons) -> tuple[Any, JudgedLists]:

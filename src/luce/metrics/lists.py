@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,119 @@ from scipy import sparse
 
 from luce.errors import DataError, SettingError
 from luce.metrics.conventions import Conventions
-from luce.metrics.ranked import Ranking, rank, ranked_query
-from luce.numerics.compiled import kernel
+from luce.numerics.compiled import kernel, part
 from luce.numerics.segments import Tiers, chunk_queries, map_chunks
+from luce.numerics.sorting import sort_descending, sort_grades, sort_space
 from luce.types import FloatArray, IntArray
+
+STABLE, AVERAGE, BEST, WORST = range(4)
+_TIES = {"average": AVERAGE, "stable": STABLE, "docid": STABLE, "best": BEST, "worst": WORST}
+"""Rules for tied scores, as kernels know them; `docid` is `stable` on rows that were sorted by document id."""
+
+
+class Ranked(NamedTuple):
+    """A ranked query of n documents, named by their numbers 0..n-1 in the input.
+
+    `order` lists them best score first, `ideal` best label first. `blocks` cuts the first `retrieved` positions into
+    runs whose inner order is not decided (single documents unless ties are averaged): block b holds the positions
+    `blocks[b]` to `blocks[b + 1]`. `ties` cuts all n positions into runs of equal score, whatever the rule for ties.
+    """
+
+    n: int
+    retrieved: int
+    order: IntArray
+    ideal: IntArray
+    blocks: IntArray
+    ties: IntArray
+
+
+class Ranking(NamedTuple):
+    """All queries ranked, end to end: what `ranked_query` cuts a `Ranked` from.
+
+    `counts` has, for every query, its retrieved documents, its blocks and its runs of equal score; the bounds of those
+    of query q start at `offsets[q] + q`.
+    """
+
+    offsets: IntArray
+    order: IntArray
+    ideal: IntArray
+    blocks: IntArray
+    ties: IntArray
+    counts: NDArray[np.int64]
+
+
+def rank(scores: FloatArray, labels: FloatArray, offsets: IntArray, ties: str) -> Ranking:
+    """Sort every query once, for all metrics."""
+    n, queries = len(scores), len(offsets) - 1
+    order, ideal = np.empty(n, np.int64), np.empty(n, np.int64)
+    blocks, runs = np.empty(n + queries, np.int64), np.empty(n + queries, np.int64)
+    ranking = Ranking(offsets, order, ideal, blocks, runs, np.empty((queries, 3), np.int64))
+    rule = _TIES[ties]
+    map_chunks(lambda _, chunk: _rank_queries(*chunk, scores, labels, rule, *ranking), chunk_queries(offsets))
+    return ranking
+
+
+@kernel
+def _rank_queries(
+    first: int,
+    last: int,
+    all_scores: FloatArray,
+    all_labels: FloatArray,
+    ties: int,
+    offsets: IntArray,
+    orders: IntArray,
+    ideals: IntArray,
+    blocks: IntArray,
+    runs: IntArray,
+    counts: NDArray[np.int64],
+) -> None:
+    space = sort_space(longest_of(offsets, first, last))
+    for q in range(first, last):
+        begin, n = offsets[q], offsets[q + 1] - offsets[q]
+        scores, labels = all_scores[begin : begin + n], all_labels[begin : begin + n]
+        order, ideal = orders[begin : begin + n], ideals[begin : begin + n]
+        sort_grades(labels, ideal, space)
+        for i in range(n):
+            order[i] = ideal[i] if ties == BEST else ideal[n - 1 - i] if ties == WORST else i
+        sort_descending(scores, order, space)
+        retrieved = n  # a score of minus infinity marks a document that was not retrieved
+        while retrieved > 0 and scores[order[retrieved - 1]] == -np.inf:
+            retrieved -= 1
+        n_ties, n_blocks, base = 0, 0, begin + q
+        for i in range(n):
+            new = i == 0 or scores[order[i]] != scores[order[i - 1]]
+            if new:
+                runs[base + n_ties] = i
+                n_ties += 1
+            if i < retrieved and (new or ties != AVERAGE):
+                blocks[base + n_blocks] = i
+                n_blocks += 1
+        runs[base + n_ties], blocks[base + n_blocks] = n, retrieved
+        counts[q, 0], counts[q, 1], counts[q, 2] = retrieved, n_blocks, n_ties
+
+
+@part
+def ranked_query(ranking: Ranking, q: int) -> Ranked:
+    """One query of a ranking."""
+    begin, end = ranking.offsets[q], ranking.offsets[q + 1]
+    return Ranked(
+        end - begin,
+        ranking.counts[q, 0],
+        ranking.order[begin:end],
+        ranking.ideal[begin:end],
+        ranking.blocks[begin + q : begin + q + ranking.counts[q, 1] + 1],
+        ranking.ties[begin + q : begin + q + ranking.counts[q, 2] + 1],
+    )
+
+
+@part
+def longest_of(offsets: IntArray, first: int, last: int) -> int:
+    """Documents of the longest of some queries."""
+    longest = 0
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    return longest
+
 
 _LARGEST_EXPONENT = 500.0
 Sums = tuple[FloatArray, FloatArray]
@@ -40,6 +149,7 @@ class Lists:
     ) -> None:
         self.offsets, self.sizes, self.chosen = offsets, np.diff(offsets), chosen
         self._rmax = rmax if chosen.rmax is None else chosen.rmax
+        self._gained: dict[bool, Sums] = {}
         if chosen.ties == "docid":
             order = _document_order(document_ids, offsets)
             scores, labels = scores[order], labels[order]
@@ -65,10 +175,10 @@ class Lists:
         firsts = np.flatnonzero(new)
         return Tiers(order, np.append(firsts, len(order)), np.searchsorted(firsts, self.offsets))
 
-    def each(self, kernel: Any, *given: Any) -> FloatArray:
+    def each(self, kernel: Any, *given: Any, ranking: Ranking | None = None) -> FloatArray:
         """A value a query, by a kernel that fills those from a first to a last query, on threads."""
-        out = np.empty(len(self.sizes))
-        map_chunks(lambda _, chunk: kernel(*chunk, self.ranking, *given, out), chunk_queries(self.offsets))
+        out, ranking = np.empty(len(self.sizes)), self.ranking if ranking is None else ranking
+        map_chunks(lambda _, chunk: kernel(*chunk, ranking, *given, out), chunk_queries(self.offsets))
         return out
 
     @property
@@ -101,19 +211,14 @@ class Lists:
         """Relevant documents up to each position."""
         return self.sums(self.relevant, np.ones_like(self.discounts))[0]
 
-    @cached_property
-    def _graded(self) -> Sums:
-        exponential = self.chosen.gain == "exponential"
-        gain = exponential_gain(self.labels) if exponential else np.maximum(self.labels, 0.0)
-        return self.sums(gain, self.discounts, ideal=True)
-
-    @cached_property
-    def _placed(self) -> Sums:
-        return self.sums(self._by_position[0], self.discounts, ideal=True)
-
     def gained(self, by_position: bool) -> Sums:
         """DCG up to each position, and the largest that any order reaches; gains are those of labels or positions."""
-        return self._placed if by_position else self._graded
+        if by_position not in self._gained:
+            exponential = not by_position and self.chosen.gain == "exponential"
+            plain = self._by_position[0] if by_position else np.maximum(self.labels, 0.0)
+            gain = exponential_gain(self.labels) if exponential else plain
+            self._gained[by_position] = self.sums(gain, self.discounts, ideal=True)
+        return self._gained[by_position]
 
     def stops(self, by_position: bool) -> FloatArray:
         """The probability of every document to satisfy."""
@@ -133,8 +238,7 @@ class Lists:
         rmax = highest if self._rmax is None else self._rmax
         if highest > rmax:
             raise SettingError(f"rmax is {rmax:g}, and the data have a label of {highest:g}; give the highest grade.")
-        result: FloatArray = exponential_gain(self.labels) / 2.0**rmax
-        return result
+        return exponential_gain(self.labels) / 2.0**rmax
 
     @cached_property
     def _by_position(self) -> Sums:

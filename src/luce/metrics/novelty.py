@@ -14,10 +14,8 @@ from scipy import sparse
 
 from luce.data.named_rows import numbered_by_query
 from luce.errors import DataError
-from luce.metrics.lists import Lists
-from luce.metrics.ranked import Ranked, rank, ranked_query
+from luce.metrics.lists import Lists, Ranked, rank, ranked_query
 from luce.numerics.compiled import kernel, part
-from luce.numerics.segments import chunk_queries, map_chunks
 from luce.types import FloatArray, IntArray
 
 
@@ -31,11 +29,8 @@ def alpha_ndcg(lists: Lists, k: int) -> FloatArray:
     matrix = numbered_by_query(sparse.csr_array(lists.subtopics), lists.offsets)
     start, column = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
     ranking = rank(lists.scores, np.diff(start).astype(np.float64), lists.offsets, lists.chosen.ties)
-    out, about = np.empty(len(lists.sizes)), (start, column, matrix.shape[1], float(lists.chosen.alpha))
-    depth = k or len(lists.discounts)
-    map_chunks(
-        lambda _, chunk: _measure(*chunk, ranking, *about, depth, lists.discounts, out), chunk_queries(lists.offsets)
-    )
+    about = start, column, matrix.shape[1], float(lists.chosen.alpha)
+    out = lists.each(_measure, *about, k or len(lists.discounts), lists.discounts, ranking=ranking)
     short = (lists.chosen.shortfall != "truncate") & (lists.sizes < k)
     has_any = start[lists.offsets[1:]] > start[lists.offsets[:-1]]
     return np.where(has_any, np.where(short, 0.0, out), lists.empty)

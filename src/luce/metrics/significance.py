@@ -5,6 +5,7 @@ All functions take one value a query; queries that are NaN in either column (ski
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from luce.errors import DataError, SettingError
 from luce.metrics.catalog import get
 from luce.metrics.evaluate import mean_of
+from luce.result import Sheet, sheet_of
 from luce.types import FloatArray
 
 _EXACT_QUERIES = 16
@@ -240,6 +242,25 @@ def _rows(
     return rows
 
 
+def differences_sheet(rows: Sequence[Mapping[str, Any]], who: str = "model") -> Sheet:
+    """The rows of `against` for people: those of many models (`who`) against one, or of one against many."""
+    header = ["metric", who, "difference", "95% interval", "p", "p (Holm)", "better", "equal", "worse"]
+    shown = [
+        [
+            row["metric"],
+            row[who],
+            f"{row['difference']:+.4f}",
+            f"{row['low']:+.4f} to {row['high']:+.4f}",
+            f"{row['p']:.2g}",
+            f"{row['p_holm']:.2g}",
+            *(row[count] for count in ("wins", "ties", "losses")),
+        ]
+        for row in rows
+    ]
+    title = f"Against {rows[0]['against']}, query by query" if who == "model" else "Paired differences"
+    return sheet_of(title, header, shown)
+
+
 def randomisation_p_values(difference: NDArray[np.float64], *, samples: int = FLIPS, seed: int = 0) -> FloatArray:
     r"""Two-sided p-values of paired randomisation tests, a column each; NaN rows of a column count for nothing.
 
@@ -273,8 +294,7 @@ def _flipped_shares(
         bits = rng.integers(0, 256, size=(min(block, samples - start), -(-len(values) // 8)), dtype=np.uint8)
         flips = np.unpackbits(bits, axis=1, count=len(values)).astype(np.float64)
         hits += (np.abs(total - 2.0 * (flips @ values)) >= bar).sum(axis=0)
-    found: FloatArray = (1 + hits) / (1 + samples)
-    return found
+    return (1 + hits) / (1 + samples)
 
 
 def resampled_means(
@@ -299,13 +319,8 @@ def resampled_means(
 
 
 def _quantiles(means: NDArray[np.float64], level: float) -> tuple[FloatArray, FloatArray]:
-    tails = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
-    if not np.isnan(means).any():
-        low, high = np.quantile(means, tails, axis=0)
-        return low, high
-    found = np.full((2, means.shape[1]), np.nan)
-    for i in range(means.shape[1]):
-        column = means[:, i][~np.isnan(means[:, i])]
-        if column.size:
-            found[:, i] = np.quantile(column, tails)
-    return found[0], found[1]
+    quantile = np.nanquantile if np.isnan(means).any() else np.quantile  # which is quicker
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a column may have no value
+        low, high = quantile(means, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+    return low, high

@@ -109,10 +109,13 @@ def table_groups(X: Any, given: Mapping[str, Any], *, schema: Schema | None = No
             continue
         _check_index(X, values, role)
         name = str(getattr(values, "name", None) or f"({role})")
-        if name in names:
-            _check_same(X, name, values, role)
-        else:
+        if name not in names:
             beside[name] = _vector(values, role, len(X))
+        elif not np.array_equal(np.asarray(X[name]), np.asarray(values)):  # what is named like a column must be it
+            raise DataError(
+                f"The {role} given is named {name!r}, and the frame has a column {name!r} with other values; leave one "
+                "out."
+            )
         said[role] = name
     keep = None
     if schema is None:
@@ -147,15 +150,6 @@ def _check_index(X: Any, values: Any, role: str) -> None:
             f"The {role} has the index of the frame in another order, and entries are taken by their place; give "
             f"{role}.loc[frame.index], or reset both indices if the places are right."
         )
-
-
-def _check_same(X: Any, name: str, values: Any, role: str) -> None:
-    """A series that is named like a column must be that column, which is then no feature."""
-    if np.array_equal(np.asarray(X[name]), np.asarray(values)):
-        return
-    raise DataError(
-        f"The {role} given is named {name!r}, and the frame has a column {name!r} with other values; leave one out."
-    )
 
 
 def _refuse_usual(names: list[str], said: Mapping[str, Any], beside: Mapping[str, Any]) -> None:

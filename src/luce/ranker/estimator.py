@@ -21,19 +21,8 @@ from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups, document_names
 from luce.errors import DataError, LuceError, RowsError, SettingError
 from luce.losses.grades_and_statements import BothTargets, GradesAndComparisons, with_clicks
+from luce.ranker import fitting
 from luce.ranker.columns import importance_shares, importance_table, query_weights, shown_as_html
-from luce.ranker.fitting import (
-    Fitting,
-    as_trained,
-    check_grades,
-    refuse_alone,
-    refuse_trainer,
-    refuse_unheard,
-    warn_of_equal_grades,
-    watched,
-    with_list_grades,
-    work_of,
-)
 from luce.ranker.intake import refuse_blind_search, rows_of
 from luce.ranker.parts import PARTS, SHORT, Parts, choose, refuse_both_forms, unknown_parameter
 from luce.registry import all_settings_of, unknown_setting, with_settings
@@ -57,7 +46,7 @@ def _learns_streams(ranker: Ranker) -> bool:
     return True
 
 
-class Ranker(Fitting):
+class Ranker(fitting.Fitting):
     r"""Learn to rank documents within queries: any loss on any scorer, by any trainer that suits them.
 
     Minimises the mean loss a query plus $\frac{l2}{2}\|w\|^2$ on standardised features.
@@ -179,8 +168,7 @@ class Ranker(Fitting):
         given = [getattr(self, name) for name in (*PARTS, *SHORT, "query_norm", "warm_start", "checkpoint")]
         before = vars(self).get("_chosen")
         if before is not None and all(one is other for one, other in zip(given, before[0], strict=True)):
-            chosen: Parts = before[1]
-            return chosen
+            return before[1]
         short = {name: getattr(self, name) for name in SHORT if self._is_set(name)}
         accepted(Surroundings, {name: getattr(self, name) for name in ("query_norm", "warm_start", "checkpoint")})
         found = choose({part: getattr(self, part) for part in PARTS}, short)
@@ -271,7 +259,7 @@ class Ranker(Fitting):
             raise unknown_setting("fit", unknown, taken[1:])
         parts = self.parts()
         refuse_blind_search(qid, group)
-        refuse_alone(
+        fitting.refuse_alone(
             comparison_weight=(comparison_weight != 1.0, "comparisons", comparisons or getattr(X, "stated", None)),
             clicks_weight=(clicks_weight != 1.0, "clicks", clicks),
             valid_base_scores=(valid_base_scores is not None, "valid", valid),
@@ -281,13 +269,13 @@ class Ranker(Fitting):
         if valid_comparisons is None and isinstance(valid, Groups):
             valid_comparisons = valid.judges
         if comparisons is None and clicks is None:
-            check_grades(data, parts)
+            fitting.check_grades(data, parts)
         scorer = self._note_columns(data, parts)
         loss = self._started(parts.loss)
         target: Any = None
         if comparisons is not None:
             stated = comparisons if isinstance(X, Groups) else comparisons.moved(data.row_order)
-            refuse_unheard(stated, parts, data)
+            fitting.refuse_unheard(stated, parts, data)
             if loss is None and comparison_weight != 1.0:
                 raise SettingError(f"comparison_weight goes with a loss, which {parts.title!r} has none; leave it out.")
             loss = None if loss is None else GradesAndComparisons(loss, comparison_weight)
@@ -318,16 +306,16 @@ class Ranker(Fitting):
         try:
             # A step that is too long may overflow: what counts is what comes out.
             with (
-                watched(parts, progress, callbacks, bool(verbose)) as told,
+                fitting.watched(parts, progress, callbacks, bool(verbose)) as told,
                 np.errstate(over="ignore", invalid="ignore"),
             ):
-                task = replace(with_list_grades(task), progress=told)
-                found = work_of(parts, task)(task)
+                task = replace(fitting.with_list_grades(task), progress=told)
+                found = fitting.work_of(parts, task)(task)
         except RowsError as error:
             raise error.named(data.query_ids.tolist(), document_names(data).tolist()) from None
-        trained = as_trained(found, parts, task)
+        trained = fitting.as_trained(found, parts, task)
         if comparisons is None and clicks is None:
-            warn_of_equal_grades(data, parts)
+            fitting.warn_of_equal_grades(data, parts)
         self._adopt(trained, parts, data.y, data.offsets, task.valid is not None)
         self._note_profile(data, base, trained.scores)
         return self
@@ -349,7 +337,7 @@ class Ranker(Fitting):
         data = self._normalised(data)
         if first:
             self.schema_ = self.filling_ = None
-            refuse_trainer(parts, named=isinstance(self.trainer, str) and self.trainer != "auto")
+            fitting.refuse_trainer(parts, named=isinstance(self.trainer, str) and self.trainer != "auto")
             from luce.training.descent import LinearStream
 
             self.stream_ = LinearStream(data.n_features, parts.trainer.l2)

@@ -137,7 +137,7 @@ def refuse_unheard(comparisons: Comparisons, parts: Parts, data: Groups) -> None
 def work_of(parts: Parts, task: Task) -> Callable[[Task], Any]:
     """What trains these parts."""
     if not getattr(task.loss, "chooses_alpha", False):
-        return parts.trainer.train  # type: ignore[no-any-return]
+        return parts.trainer.train
     from luce.training.best_surrogate import train_best  # and all losses consistent with NDCG
 
     return partial(train_best, parts.trainer)
@@ -207,7 +207,7 @@ class Fitting(Probabilities):
             self.base_ = None
             return self._base_scores(data, given, moved)
         new: Any = self.base if to_be_fitted(self.base) else None
-        if self.base is None and given is None and parts.reranks:
+        if self.base is None and given is None and parts.trainer.name in ("reranking", "greedy"):
             from luce.ranker.estimator import Ranker
 
             new = Ranker("listnet", random_state=self.random_state)

@@ -116,7 +116,7 @@ class Intake(BaseEstimator):
         if isinstance(X, Groups):
             if y is not None or qid is not None or group is not None:
                 raise DataError("Groups carry their labels and query ids; give none of y, qid and group with them.")
-            data = X if query_weight is None else _with_weight(X, query_weight)
+            data = X if query_weight is None else replace(X, query_weight=np.asarray(query_weight))
             if not reset:
                 self._check_features(data)
                 return data
@@ -131,7 +131,7 @@ class Intake(BaseEstimator):
             qid = ids_of_sizes(group, rows_of(X))
         if is_frame(X) and (reset or self.schema_ is not None):
             data = self._table(X, y, qid, reset)
-            return data if query_weight is None else _with_weight(data, query_weight)
+            return data if query_weight is None else replace(data, query_weight=np.asarray(query_weight))
         return self._matrix(X, y, qid, query_weight, reset)
 
     def _matrix(self, X: Any, y: Any, qid: Any, query_weight: Any, reset: bool) -> Groups:
@@ -336,10 +336,6 @@ def rows_of(X: Any) -> int:
     if not hasattr(X, "shape") and not hasattr(X, "__len__"):
         raise DataError(f"X is {X!r:.40}; give a matrix of features, a data frame, or Groups.")
     return int(X.shape[0]) if getattr(X, "shape", ()) else len(X)
-
-
-def _with_weight(data: Groups, query_weight: Any) -> Groups:
-    return replace(data, query_weight=np.asarray(query_weight))
 
 
 def _warn_of_one_query(data: Groups, likely: Sequence[str]) -> None:

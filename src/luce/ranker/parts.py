@@ -42,11 +42,6 @@ class Parts:
         return bool(getattr(self.trainer if self.scorer is None else self.scorer, "takes_missing", False))
 
     @property
-    def reranks(self) -> bool:
-        """Whether the scores of a base are what is learned about."""
-        return self.trainer.name in ("reranking", "greedy")
-
-    @property
     def title(self) -> str:
         """What is trained, in a few words.
 

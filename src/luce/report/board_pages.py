@@ -17,7 +17,7 @@ from luce.aggregate.board.options import sort_options
 from luce.aggregate.board.result import Ranked, decimals
 from luce.aggregate.positional import support
 from luce.errors import SettingError
-from luce.report.build import asset, content_policy, embedded_json
+from luce.report.build import asset, content_policy, embedded_json, static_page
 from luce.result import json_text, plain
 from luce.spec import Spec, option
 from luce.storage import atomic_write, check_output
@@ -113,7 +113,7 @@ def write_board_site(
 
 def _about(title: str, more: Mapping[str, Any]) -> Publication:
     (about,) = sort_options("page", {"title": title, **more}, Publication)
-    return about  # type: ignore[no-any-return]
+    return about
 
 
 def _write(path: str | Path, text: str) -> None:
@@ -153,7 +153,7 @@ def _content(board: AnyBoard, about: Publication, ballots: Ballots | None, unran
             raise SettingError(f"A link is given for {item!r}, which is not on this board; it has {len(rows)} items.")
         names[item]["link"] = str(address)
     lead = ". ".join(text for text in (about.date, content["lead"]) if text)
-    return plain(  # type: ignore[no-any-return]
+    return plain(
         content
         | {
             "title": about.title,
@@ -243,14 +243,13 @@ def _more(board: AnyBoard) -> dict[str, Any]:
         chances = {} if board.model.family == "hodge" else {"wins": board.win_matrix(), "draws": board.draw_matrix()}
         return {name: np.round(1000.0 * matrix[:_MOST, :_MOST]) for name, matrix in chances.items()}
     if isinstance(board, History) and board.mode is not None:
-        return {"history": [_line(board, name) for name in board.names[:_MOST]], "dates": board.dates}
+        lines = []
+        for name in board.names[:_MOST]:
+            line = board.history(name)
+            pick = np.unique(np.linspace(0, len(line.time) - 1, min(_POINTS, len(line.time))).astype(int))
+            lines.append({"name": name, "time": line.time[pick].round(3), "strength": line.strength[pick].round(3)})
+        return {"history": lines, "dates": board.dates}
     return {}
-
-
-def _line(board: History, name: str) -> dict[str, Any]:
-    line = board.history(name)
-    pick = np.unique(np.linspace(0, len(line.time) - 1, min(_POINTS, len(line.time))).astype(int))
-    return {"name": name, "time": line.time[pick].round(3), "strength": line.strength[pick].round(3)}
 
 
 def _consensus(board: Consensus, ballots: Ballots | None, unranked: str) -> dict[str, Any]:
@@ -309,7 +308,7 @@ def _item(content: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
 
 def _item_page(content: dict[str, Any], facts: dict[str, Any]) -> str:
     """A page without a script."""
-    style, name = asset("board.css"), escape(facts["name"])
+    name = escape(facts["name"])
 
     def cell(value: Any) -> str:
         text = "–" if value is None else f"{value:.{content['digits']}f}" if isinstance(value, float) else str(value)
@@ -356,10 +355,5 @@ def _item_page(content: dict[str, Any], facts: dict[str, Any]) -> str:
         else ""
     )
     about = ", ".join(escape(text) for text in (content["title"], content["date"]) if text)
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{content_policy(style)}">'
-        f"<title>{name}, {about}</title><style>{style}</style></head><body><header><h1>{name}</h1>"
-        f'<p><a href="../index.html">{about}</a></p>{link}</header><main>{"".join(parts)}</main></body></html>\n'
-    )
+    head = f'<header><h1>{name}</h1><p><a href="../index.html">{about}</a></p>{link}</header>'
+    return static_page(f"{name}, {about}", asset("board.css"), f"{head}<main>{''.join(parts)}</main>")

@@ -17,18 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from luce.errors import LuceError
+from luce.experiments.run_folder import read_run
+from luce.report import panels
 from luce.report.explain import pack_features, pack_models
-from luce.report.panels import (
-    blend_members,
-    calibration,
-    cutoff_curves,
-    feature_importance,
-    learning_curves,
-    pack_rankings,
-    spread,
-    why_no_probabilities,
-)
-from luce.report.pool import Blobs, Pool, ReportedRun, judged_features, read_reported_run
+from luce.report.pool import Blobs, Pool, ReportedRun, judged_features
 from luce.result import plain
 from luce.storage import atomic_write, check_output
 from luce.types import Progress
@@ -80,6 +72,16 @@ def asset(name: str) -> str:
     return files("luce.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
+def static_page(title: str, style: str, body: str) -> str:
+    """A page without a script, which asks no network; title and body are HTML."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{content_policy(style)}">'
+        f"<title>{title}</title><style>{style}</style></head><body>{body}</body></html>\n"
+    )
+
+
 def content_policy(style: str, script: str | None = None) -> str:
     """What a browser may do for a page: apply this style, run this script, and nothing else, whatever the data hold."""
 
@@ -102,17 +104,10 @@ class Built:
     remarks: list[str]
 
 
-def write_report(
-    folder: str | Path,
-    out: str | Path,
-    *,
-    data: str | Path | None = None,
-    title: str | None = None,
-    progress: Progress | None = None,
-) -> Built:
-    """Write the report of a run folder to one HTML file."""
+def write_report(folder: str | Path, out: str | Path, **how: Any) -> Built:
+    """Write the report of a run folder to one HTML file; `data`, `title` and `progress` are as in `build_report`."""
     check_output(out)
-    built = build_report(folder, data=data, title=title, progress=progress)
+    built = build_report(folder, **how)
     with atomic_write(out, "w") as stream:
         stream.write(built.html)
     return built
@@ -135,14 +130,14 @@ def build_report(
         if progress:
             progress(next(steps), _STEPS, {})
 
-    source = read_reported_run(folder)
+    source = ReportedRun(read_run(folder))
     pool, blobs, remarks = source.pool, Blobs(), []
     tell()
     facts = _about(source, title)
     facts["queries"] = _queries(pool, blobs)
-    facts["cutoffs"] = cutoff_curves(pool, source.run.settings.get("conventions", {}))
+    facts["cutoffs"] = panels.cutoff_curves(pool, source.run.settings.get("conventions", {}))
     tell()
-    facts["learning"] = learning_curves(source.run.curves, pool.models, pool.folds)
+    facts["learning"] = panels.learning_curves(source.run.curves, pool.models, pool.folds)
     if source.not_kept:
         remarks.append(
             f"A run keeps the models of luce alone: of {', '.join(source.not_kept)}, features, probabilities and "
@@ -154,14 +149,14 @@ def build_report(
             "probabilities and explanations are left out."
         )
     tell()
-    facts["importance"] = {m: feature_importance(by_fold) for m, by_fold in source.rankers.items()}
-    facts["members"] = {m: blend_members(pool, m, by_fold) for m, by_fold in source.rankers.items()}
+    facts["importance"] = {m: panels.feature_importance(by_fold) for m, by_fold in source.rankers.items()}
+    facts["members"] = {m: panels.blend_members(pool, m, by_fold) for m, by_fold in source.rankers.items()}
     facts["calibration"] = {m: _calibration(source, m) for m in source.rankers}
     tell()
     found = _features(source, data, remarks)
     why = None if found is None else dict(zip(("parts", "left_out"), pack_models(source.rankers, blobs), strict=True))
     tell()
-    facts["rankings"] = pack_rankings(pool, blobs)
+    facts["rankings"] = panels.pack_rankings(pool, blobs)
     if found is not None and why is not None:
         why["features"] = pack_features(pool, *found, blobs)
     facts["why"] = why
@@ -177,8 +172,9 @@ _STEPS = 7
 
 def _about(source: ReportedRun, title: str | None) -> dict[str, Any]:
     pool, results = source.pool, source.run.results
+    data = Path(str(source.run.settings.get("data") or source.run.folder)).resolve().name
     return {
-        "title": title or f"Models compared on {source.data_name}",
+        "title": title or f"Models compared on {data}",
         "luce": results.get("luce"),
         "models": pool.models,
         "folds": pool.folds,
@@ -203,7 +199,7 @@ def _queries(pool: Pool, blobs: Blobs) -> dict[str, Any]:
     arrays: dict[str, NDArray[Any]] = {
         "fold": pool.fold.astype(np.uint16),
         "values": pool.values[:, :metrics].astype(np.float32),
-        "spread": spread(pool).astype(np.float32),
+        "spread": panels.spread(pool).astype(np.float32),
     }
     return {
         "count": pool.n_queries,
@@ -216,8 +212,8 @@ def _queries(pool: Pool, blobs: Blobs) -> dict[str, Any]:
 
 def _calibration(source: ReportedRun, model: int) -> dict[str, Any] | None:
     by_fold = source.rankers[model]
-    reason = next((why for why in map(why_no_probabilities, by_fold.values()) if why), None)
-    return {"why_not": reason} if reason else calibration(source.pool, model, by_fold, source.seed)
+    reason = next((why for why in map(panels.why_no_probabilities, by_fold.values()) if why), None)
+    return {"why_not": reason} if reason else panels.calibration(source.pool, model, by_fold, source.seed)
 
 
 def _features(

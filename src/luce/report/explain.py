@@ -97,7 +97,7 @@ def pack_models(rankers: Mapping[int, Mapping[int, Ranker]], blobs: Blobs) -> tu
             found[fold] = made
         if model in left_out:
             continue
-        size = sum(_compressed(arrays) for listed in found.values() for _, arrays in listed)
+        size = sum(len(zlib.compress(pack(arrays)[1], 1)) for listed in found.values() for _, arrays in listed)
         if size > room:
             left_out[model] = f"it is too large to be embedded ({size / 1e6:.1f} MB compressed)"
             continue
@@ -108,10 +108,6 @@ def pack_models(rankers: Mapping[int, Mapping[int, Ranker]], blobs: Blobs) -> tu
                 for i, (kind, arrays) in enumerate(listed)
             ]
     return parts, left_out
-
-
-def _compressed(arrays: Mapping[str, NDArray[Any]]) -> int:
-    return len(zlib.compress(pack(arrays)[1], 1))
 
 
 def pack_features(pool: Pool, X: NDArray[np.float32], names: tuple[str, ...], blobs: Blobs) -> dict[str, Any]:

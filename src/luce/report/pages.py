@@ -16,14 +16,15 @@ from luce.data.describe import SCORE, Drift, Profile
 from luce.data.text_files import read_text
 from luce.errors import DataError, ParseError
 from luce.ranker import Ranker
-from luce.report.build import content_policy
-from luce.result import Result, Sheet, sheet_of
+from luce.report.build import static_page
+from luce.result import Result, Sheet, html_table, sheet_of
 from luce.storage import atomic_write, check_output
 from luce.types import FloatArray
 
 MOVED, FAR = 0.1, 0.25
 """Stability indices above which a column has moved, and moved far, by common practice."""
 _GAPS = ("missing", "missing_in_training")
+_BY_TIME = {"from": "from", "psi": "stability index"}
 _SPANS = 12
 
 
@@ -57,8 +58,7 @@ class Monitored(Result):
     def bins(self, j: int) -> FloatArray:
         """Shares of the bins of a column."""
         counts = self.counts[self.profile.starts[j] + 2 * j : self.profile.starts[j + 1] + 2 * (j + 1)]
-        result: FloatArray = counts / max(counts.sum(), 1.0)
-        return result
+        return counts / max(counts.sum(), 1.0)
 
     def sheets(self) -> list[Sheet]:
         """The twenty columns that moved most."""
@@ -167,7 +167,7 @@ def _when(at: float) -> str:
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}
-h1{font-size:1.5rem;margin:0}table{border-collapse:collapse;width:100%;margin:1rem 0}
+h1{font-size:1.5rem;margin:0}table{border-collapse:collapse;width:100%;margin:1rem 0}caption{text-align:left}
 th,td{text-align:right;padding:.25rem .6rem;border-bottom:1px solid #ddd;font-variant-numeric:tabular-nums}
 th:first-child,td:first-child{text-align:left}.far{color:#b3261e;font-weight:600}.moved{color:#8a5a00}
 svg{vertical-align:middle}.old{fill:#9aa7b4;background:#9aa7b4}.new{fill:#0b66c3;background:#0b66c3}
@@ -182,22 +182,18 @@ def write_monitor_page(found: Monitored, path: str | Path, title: str = "Request
     check_output(path)
     record = found.as_dict()
     place = {name: j for j, name in enumerate(found.names)}
+    by_time = {name: [row[key] for row in record["score_by_time"]] for key, name in _BY_TIME.items()}
     moved = sum(column["verdict"] != "as in training" for column in record["columns"])
     lines = [
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width,initial-scale=1">',
-        f'<meta http-equiv="Content-Security-Policy" content="{content_policy(_STYLE)}">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>",
+        f"<h1>{escape(title)}</h1>",
         f"<p>{found.requests:,} requests with {found.documents:,} documents from {record['first']} to {record['last']}"
         f", beside {found.profile.documents:,} documents of the training. {moved} of {len(found.names)} columns moved"
         f"{f'; {found.others:,} requests of other versions were left out' if found.others else ''}.</p>",
         '<p class="legend">Shares of documents in bins between quantiles of the training, gaps last:'
         '<span class="old"></span>training<span class="new"></span>requests. '
         f"A column has moved where its population stability index is above {MOVED}, far above {FAR}.</p>",
-        "<h2>The score over time</h2>",
-        "<table><tr><th>from</th><th>stability index</th></tr>",
-        *(f"<tr><td>{row['from']}</td><td>{row['psi']:.3f}</td></tr>" for row in record["score_by_time"]),
-        "</table><h2>Columns</h2><table><tr><th>column</th><th>stability index</th><th>distance</th><th>missing</th>"
+        html_table(Sheet("The score over time", by_time)),
+        "<h2>Columns</h2><table><tr><th>column</th><th>stability index</th><th>distance</th><th>missing</th>"
         "<th>in training</th><th></th><th></th></tr>",
     ]
     for column in record["columns"]:
@@ -209,9 +205,8 @@ def write_monitor_page(found: Monitored, path: str | Path, title: str = "Request
             f'<td class="{style}">{column["verdict"]}</td>'
             f"<td>{_bars(found.profile.column_shares(j), found.bins(j))}</td></tr>"
         )
-    lines.append("</table></body></html>")
     with atomic_write(path, "w") as stream:
-        stream.write("\n".join(lines) + "\n")
+        stream.write(static_page(escape(title), _STYLE, "\n".join([*lines, "</table>"])))
 
 
 def _bars(expected: FloatArray, seen: FloatArray) -> str:

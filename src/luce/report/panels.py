@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -56,21 +57,11 @@ def cutoff_curves(pool: Pool, rules: dict[str, Any]) -> dict[str, Any]:
 
 def _summary(values: FloatArray, pool: Pool) -> tuple[FloatArray, FloatArray]:
     """Mean of the folds' means, and 1.96 standard errors of the mean over all queries."""
-    counted = ~np.isnan(values)
-    filled = np.where(counted, values, 0.0)
-    means = []
-    for fold in range(len(pool.folds)):
-        here = pool.fold == fold
-        n = counted[:, here].sum(axis=1)
-        means.append(np.divide(filled[:, here].sum(axis=1), n, out=np.full(len(n), np.nan), where=n > 0))
-    folds = np.array(means)
-    known = ~np.isnan(folds)
-    n_folds, n = known.sum(axis=0), counted.sum(axis=1)
-    mean = np.divide(np.where(known, folds, 0).sum(axis=0), n_folds, out=np.full(len(n), np.nan), where=n_folds > 0)
-    centre = np.divide(filled.sum(axis=1), n, out=np.zeros(len(n)), where=n > 0)
-    squares = np.where(counted, (values - centre[:, None]) ** 2, 0.0).sum(axis=1)
-    half = 1.96 * np.sqrt(np.divide(squares, n * (n - 1.0), out=np.full(len(n), np.nan), where=n > 1))
-    return mean, half
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a fold may have no query that a metric counts
+        folds = [np.nanmean(values[:, pool.fold == fold], axis=1) for fold in range(len(pool.folds))]
+        n = (~np.isnan(values)).sum(axis=1)
+        return np.nanmean(folds, axis=0), 1.96 * np.nanstd(values, axis=1, ddof=1) / np.sqrt(n)
 
 
 def _rounded(values: FloatArray) -> list[float | None]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from luce.data.text.transformer import Text
 from luce.errors import DataError, LuceError
 from luce.experiments.folds import find_folds
-from luce.experiments.run_folder import RunFolder, read_run
+from luce.experiments.run_folder import RunFolder
 from luce.numerics.segments import query_index
 from luce.ranker import Ranker
 from luce.types import FloatArray, IntArray
@@ -71,8 +71,9 @@ class Pool:
         return slice(int(self.offsets[queries[0]]), int(self.offsets[queries[-1] + 1]))
 
 
-def pool_queries(models: list[str], folds: list[str], metrics: list[str], scores: pa.Table, rows: pa.Table) -> Pool:
+def pool_queries(run: RunFolder) -> Pool:
     """Join the tables of scores (model, fold, query, document, grade, score) and values (.., metric, value)."""
+    models, folds, scores = run.models, run.folds, run.scores
     if not models:
         raise DataError("No model of the run came through on all folds, so there is nothing to report.")
     model, fold = _codes(scores, "model", models), _codes(scores, "fold", folds)
@@ -96,20 +97,19 @@ def pool_queries(models: list[str], folds: list[str], metrics: list[str], scores
     return Pool(
         models,
         folds,
-        metrics,
+        run.metrics,
         [names[c] for c in code.tolist()],
         fold[taken[starts]],
         np.append(starts, len(taken)),
         scores["document"].take(pa.array(taken)).to_pylist(),
         scores["grade"].to_numpy().astype(np.float64)[taken],
         np.stack([score[np.concatenate([members[m] for members in rows_of])] for m in range(len(models))]),
-        _values(models, folds, metrics, rows, names, index),
+        _values(run, names, index),
     )
 
 
-def _values(
-    models: list[str], folds: list[str], metrics: list[str], rows: pa.Table, names: list[str], index: IntArray
-) -> FloatArray:
+def _values(run: RunFolder, names: list[str], index: IntArray) -> FloatArray:
+    models, folds, metrics, rows = run.models, run.folds, run.metrics, run.rows
     model, fold, metric = _codes(rows, "model", models), _codes(rows, "fold", folds), _codes(rows, "metric", metrics)
     where = _codes(rows, "query", names)
     known = (model >= 0) & (fold >= 0) & (metric >= 0) & (where >= 0)
@@ -122,8 +122,7 @@ def _values(
 def _codes(table: pa.Table, name: str, known: Sequence[str]) -> IntArray:
     """Positions in `known`; -1 for anything else."""
     places = pc.index_in(table[name].cast(pa.string()), pa.array(known, pa.string()))
-    codes: IntArray = pc.fill_null(places, -1).to_numpy().astype(np.int64)
-    return codes
+    return pc.fill_null(places, -1).to_numpy().astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,17 +130,16 @@ class ReportedRun:
     """A run as the panels need it."""
 
     run: RunFolder
-    pool: Pool
+
+    @cached_property
+    def pool(self) -> Pool:
+        """The test queries of all folds."""
+        return pool_queries(self.run)
 
     @property
     def seed(self) -> int:
         """Seed of the run, which also seeds what a report draws."""
         return int(self.run.settings.get("seed") or 0)
-
-    @property
-    def data_name(self) -> str:
-        """What the data are called."""
-        return Path(str(self.run.settings.get("data") or self.run.folder)).resolve().name
 
     @cached_property
     def rankers(self) -> dict[int, dict[int, Ranker]]:
@@ -167,12 +165,6 @@ class ReportedRun:
         """How many chosen models were written and are not there."""
         written = len(self.pool.models) - len(self.not_kept)
         return written * len(self.pool.folds) - sum(map(len, self.rankers.values()))
-
-
-def read_reported_run(folder: str | Path) -> ReportedRun:
-    """Read a run folder."""
-    run = read_run(folder)
-    return ReportedRun(run, pool_queries(run.models, run.folds, run.metrics, run.scores, run.rows))
 
 
 def judged_features(source: ReportedRun, data: str | Path | None) -> tuple[NDArray[np.float32], tuple[str, ...]]:

@@ -20,6 +20,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse, RedirectResponse
 from numpy.typing import NDArray
+from prometheus_client import generate_latest
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -81,7 +82,7 @@ class Service:
 
     def __init__(self, shelf: Shelf, limits: Limits, log: RequestLog | None, shadows: Mapping[str, Path]) -> None:
         self.shelf, self.limits, self.monitor, self.log = shelf, limits, Monitor(), log
-        self.watches = {served.name: Watch(served) for served in shelf.all()}
+        self.watches = {name: Watch(served) for name, served in shelf.served.items()}
         self.shadows = {name: Shadow(shelf.beside(path), self.model(name)) for name, path in shadows.items()}
         self.monitor.registry.register(Drifts(self.watches, self.shadows))
         if log is not None:
@@ -91,22 +92,24 @@ class Service:
         self.at_work = 0
         self.in_threads = 0
         self._counting = threading.Lock()
-        self.monitor.models.set(len(shelf.names))
+        self.monitor.models.set(len(shelf.served))
 
     def model(self, name: str) -> Served:
         """The model of that name, or a refusal that lists the names."""
-        served = self.shelf.get(name)
+        served = self.shelf.served.get(name)
         if served is None:
-            raise Refused(404, "unknown_model", f"There is no model {name!r}; there are {', '.join(self.shelf.names)}.")
+            raise Refused(
+                404, "unknown_model", f"There is no model {name!r}; there are {', '.join(self.shelf.served)}."
+            )
         return served
 
     def only(self) -> Served:
         """The model of a service that has but one."""
-        models = self.shelf.all()
+        models = self.shelf.served
         if len(models) > 1:
-            names = ", ".join(self.shelf.names)
+            names = ", ".join(models)
             raise Refused(404, "unknown_model", f"This service has several models; POST to /models/NAME/rank: {names}.")
-        return models[0]
+        return next(iter(models.values()))
 
     def reload(self) -> list[str]:
         """Read the files again; the models stay as they were where that fails."""
@@ -217,9 +220,7 @@ def create_app(
         responses={status: {"model": ErrorAnswer} for status in (400, 403, 404, 413, 415, 421, 422, 503, 504)},
     )
     app.state.service = service
-    _add_routes(app, service)
-    if metrics:
-        _add_metrics(app, service)
+    _add_routes(app, service, metrics)
     if docs:
         _add_pages(app)
     _add_errors(app, "; GET /docs lists what there is" if docs else "")
@@ -256,16 +257,16 @@ def _describe(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-def _add_routes(app: FastAPI, service: Service) -> None:
+def _add_routes(app: FastAPI, service: Service, counted: bool) -> None:
     @app.get("/health", tags=["service"])
     async def health() -> Health:
         """Whether the service is ready."""
-        return Health(status="ok", models=service.shelf.names)
+        return Health(status="ok", models=list(service.shelf.served))
 
     @app.get("/models", tags=["models"])
     async def models() -> list[Model]:
         """The models and their features."""
-        return [_described(served) for served in service.shelf.all()]
+        return [_described(served) for served in service.shelf.served.values()]
 
     @app.get("/models/{name}", tags=["models"])
     async def model(name: str) -> Model:
@@ -287,12 +288,15 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         """Read the model files again. Requests under way keep the model that they began with."""
         return Reloaded(changed=await anyio.to_thread.run_sync(service.reload))
 
+    if not counted:
+        return
+    as_text: dict[str, Any] = {"content": {"text/plain": {}}}
 
-def _add_metrics(app: FastAPI, service: Service) -> None:
-    @app.get("/metrics", tags=["service"], response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    @app.get("/metrics", tags=["service"], response_class=Response, responses={200: as_text})
     async def metrics() -> Response:
         """Figures for Prometheus."""
-        return Response(service.monitor.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        text = generate_latest(service.monitor.registry)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _add_pages(app: FastAPI) -> None:

@@ -183,6 +183,5 @@ def _values(column: Any) -> list[Any] | NDArray[np.float64]:
 
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        numbers: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
-        return numbers
+        return column.cast(pa.float64(), safe=False).to_numpy()
     return [value.isoformat() if isinstance(value, date) else value for value in column.to_pylist()]

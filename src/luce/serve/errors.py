@@ -34,9 +34,9 @@ class ErrorAnswer(BaseModel):
     error: Detail
 
 
-def invalid(message: str) -> Refused:
+def invalid(message: str, code: str = "invalid_request") -> Refused:
     """The answer to a request that is not as it must be."""
-    return Refused(422, "invalid_request", message)
+    return Refused(422, code, message)
 
 
 def shown(value: Any) -> str:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -31,10 +31,6 @@ class Monitor:
         self.reloads = Counter("luce_reloads", "Reloads of the models, by outcome.", ["outcome"], **own)
         self.at_work = Gauge("luce_requests_at_work", "Requests being read or worked on.", **own)
         self.models = Gauge("luce_models", "Models on the shelf.", **own)
-
-    def text(self) -> bytes:
-        """All figures as Prometheus reads them."""
-        return bytes(generate_latest(self.registry))
 
 
 class Watched:

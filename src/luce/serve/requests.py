@@ -170,12 +170,8 @@ def parse(
         ids, rows = _rows(request, words, limits, odd)
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
-        raise Refused(
-            422,
-            "document_twice",
-            f"Two documents have the id {twice!r}, and the answer names documents by it; give each its own, or leave "
-            "all ids out.",
-        )
+        what = f"Two documents have the id {twice!r}, and the answer names documents by it"
+        raise invalid(f"{what}; give each its own, or leave all ids out.", "document_twice")
     words.check_dates(rows, ids)
     X, texts = _checked(rows, ids, words.names, takes_missing), _texts(request, ids, also, limits)
     if also.text is not None:
@@ -231,9 +227,7 @@ def _table(
     known = {"id", *(["score"] if also.scores else []), *fields, *words.names}
     unknown = next((name for name in columns if name not in known), None)
     if unknown is not None:
-        raise Refused(
-            422, "unknown_feature", f"The table has a column {shown(unknown)}, which the model does not know."
-        )
+        raise invalid(f"The table has a column {shown(unknown)}, which the model does not know.", "unknown_feature")
     count = len(next(iter(columns.values()))) if columns else 0
     _check_count(count, limits)
     named = columns.get("id")
@@ -259,12 +253,8 @@ def _check_values(text: bytes, features: int, limits: Limits) -> None:
     """
     most = max(_FEW, limits.documents * (2 * features + 8))
     if len(text) > 2 * most and sum(map(text.count, _SIGNS)) > most and _outside(text, b"".join(_SIGNS)) > most:
-        raise Refused(
-            413,
-            "too_many_values",
-            f"The body has more values than {limits.documents} documents of {features} features, the most that this "
-            "service takes; send fewer.",
-        )
+        what = f"The body has more values than {limits.documents} documents of {features} features"
+        raise Refused(413, "too_many_values", f"{what}, the most that this service takes; send fewer.")
 
 
 def _outside(text: bytes, signs: bytes) -> int:
@@ -401,12 +391,8 @@ class _Form(NamedTuple):
             if type(values) is dict and self.by_name:
                 if not values.keys() <= known:
                     unknown = next(name for name in values if name not in known)
-                    raise Refused(
-                        422,
-                        "unknown_feature",
-                        f"Document {document!r} has a feature {shown(unknown)}, which the model does not know; GET "
-                        "/models lists its features.",
-                    )
+                    what = f"Document {document!r} has a feature {shown(unknown)}, which the model does not know"
+                    raise invalid(f"{what}; GET /models lists its features.", "unknown_feature")
                 _check_named(values, document, names, self.limits)
                 yield list(map(values.get, names))
             elif type(values) is not list:
@@ -471,12 +457,8 @@ def _check_named(given: Collection[str], document: Id, names: Sequence[str], lim
     if limits.missing_features or len(given) >= len(names):
         return
     left_out = next(name for name in names if name not in given)
-    raise Refused(
-        422,
-        "missing_feature",
-        f"Document {document!r} leaves out the feature {left_out!r}; give its value, null where it is unknown and the "
-        "model takes missing values, or serve with --missing-features.",
-    )
+    what = f"Document {document!r} leaves out the feature {left_out!r}; give its value, null where it is unknown and"
+    raise invalid(f"{what} the model takes missing values, or serve with --missing-features.", "missing_feature")
 
 
 def _checked(
@@ -484,19 +466,12 @@ def _checked(
 ) -> NDArray[np.float32]:
     if not takes_missing and (missing := np.isnan(rows)).any():
         i, j = np.argwhere(missing)[0]
-        raise Refused(
-            422,
-            "missing_feature",
-            f"Document {ids[i]!r} has no value of feature {names[j]!r}, and this "
-            "model takes no missing values; give one.",
-        )
+        what = f"Document {ids[i]!r} has no value of feature {names[j]!r}"
+        raise invalid(f"{what}, and this model takes no missing values; give one.", "missing_feature")
     if (outside := np.abs(rows) > _LARGEST).any():
         i, j = np.argwhere(outside)[0]
-        raise Refused(
-            422,
-            "feature_too_large",
-            f"Document {ids[i]!r} has {rows[i, j]:g} as feature {names[j]!r}; features must be within {_LARGEST:.3g}.",
-        )
+        what = f"Document {ids[i]!r} has {rows[i, j]:g} as feature {names[j]!r}"
+        raise invalid(f"{what}; features must be within {_LARGEST:.3g}.", "feature_too_large")
     return rows.astype(np.float32)
 
 
@@ -512,13 +487,10 @@ def _ids(given: Any, count: int) -> list[Id]:
 
 def _check_count(count: int, limits: Limits) -> None:
     if count == 0:
-        raise Refused(422, "no_documents", "There are no documents to rank; give at least one.")
+        raise invalid("There are no documents to rank; give at least one.", "no_documents")
     if count > limits.documents:
-        raise Refused(
-            413,
-            "too_many_documents",
-            f"The request has {count} documents and this service takes {limits.documents}; send fewer.",
-        )
+        what = f"The request has {count} documents and this service takes {limits.documents}; send fewer."
+        raise Refused(413, "too_many_documents", what)
 
 
 def _days(text: str, feature: str, document: Id) -> float:

@@ -84,20 +84,8 @@ class Shelf:
         self._keys = None if trusted is None else public_keys(trusted)
         self._paths = dict(paths)
         self._lock = threading.Lock()
-        self._served = self._load()
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the models, in the order given."""
-        return list(self._served)
-
-    def all(self) -> list[Served]:
-        """The models as they are now."""
-        return list(self._served.values())
-
-    def get(self, name: str) -> Served | None:
-        """The model of that name as it is now."""
-        return self._served.get(name)
+        self.served = self._load()
+        """The models as they are now, by name, in the order given."""
 
     def beside(self, path: Path) -> Served:
         """A model that is not served itself, held to the same signatures."""
@@ -110,8 +98,8 @@ class Shelf:
         """
         with self._lock:
             fresh = self._load()
-            changed = [name for name, model in fresh.items() if model.version != self._served[name].version]
-            self._served = fresh
+            changed = [name for name, model in fresh.items() if model.version != self.served[name].version]
+            self.served = fresh
             return changed
 
     def _load(self) -> dict[str, Served]:

@@ -81,8 +81,7 @@ class Watch:
             waiting, self._waiting = self._waiting, []
         self._count(waiting)
         with self._lock:
-            result: FloatArray = self._before + self._now
-            return result
+            return self._before + self._now
 
     def drift(self) -> dict[str, tuple[float, float]]:
         """Stability index and distance by feature and of the score; nothing without a profile or documents."""
@@ -159,7 +158,8 @@ class Shadow:
         figures["requests"] += 1
         figures["first_differs"] += int(ours[0] != theirs[0])
         figures["top_overlap"] += len(set(ours[:top].tolist()) & set(theirs[:top].tolist())) / top
-        figures["rank_correlation"] += _correlation(ours, theirs)
+        places = np.argsort(ours), np.argsort(theirs)  # Spearman's correlation is that of the places
+        figures["rank_correlation"] += float(np.corrcoef(*places)[0, 1]) if len(ours) > 1 else 1.0
 
 
 _SHADOWED = {
@@ -170,17 +170,6 @@ _SHADOWED = {
     "top_overlap": "Sum over requests of the share of the first 10 that both have.",
     "rank_correlation": "Sum over requests of Spearman's correlation of the two rankings.",
 }
-
-
-def _correlation(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
-    """Spearman's, of two orders; 1 for a single document."""
-    n = len(a)
-    if n < 2:
-        return 1.0
-    place = np.empty(n)
-    place[a] = np.arange(n)
-    apart = float(((place[b] - np.arange(n)) ** 2).sum())
-    return 1.0 - 6.0 * apart / (n * (n * n - 1.0))
 
 
 class Drifts:

@@ -171,7 +171,9 @@ class Guarded(HttpToolsProtocol):
         if self._in_head and self._beside > self.door.limits.header_bytes:
             self._refuse(*self._too_long())
         elif self._beside > self.door.limits.framing_bytes:
-            self._refuse(*self._too_much_frame())
+            most = self.door.limits.framing_bytes
+            what = f"Sizes of chunks and trailers have more than {most:,} bytes, the most taken; send larger chunks."
+            self._refuse(413, "framing_too_long", what)
 
     def on_message_begin(self) -> None:
         """Headers begin: there is a time for them."""
@@ -286,11 +288,6 @@ class Guarded(HttpToolsProtocol):
     def _too_long(self) -> tuple[int, str, str]:
         what = f"The headers of the request have more than {self.door.limits.header_bytes:,} bytes, the most taken."
         return 431, "headers_too_long", what
-
-    def _too_much_frame(self) -> tuple[int, str, str]:
-        most = self.door.limits.framing_bytes
-        what = f"Sizes of chunks and trailers have more than {most:,} bytes, the most taken; send larger chunks."
-        return 413, "framing_too_long", what
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         """Answer as the service does, and close; where others' answers are under way, only close."""

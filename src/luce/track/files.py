@@ -94,7 +94,7 @@ def read_signals(path: str | Path) -> Signals:
 def write_rows(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
     """Columns as CSV or, by the file's ending, Parquet."""
     path = check_output(path)
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         with atomic_write(path) as stream:
             pq.write_table(pa.table({name: pa.array(list(values)) for name, values in columns.items()}), stream)
         return
@@ -148,7 +148,7 @@ def write_signals(signals: Signals, path: str | Path, *, labels: bool = True) ->
 def read_track(path: str | Path) -> tuple[FloatArray, FloatArray]:
     """Times and positions of a track: CSV, Parquet, or the first trajectory of a CF file."""
     path = Path(path)
-    if path.suffix == ".nc":
+    if path.suffix.lower() == ".nc":
         from luce.track.netcdf import read_netcdf
 
         return next(iter(read_netcdf(path).values()))

@@ -192,7 +192,7 @@ class Track(Result):
 
     def save(self, path: str | Path, name: str = "1") -> None:
         """Write the track: CSV or Parquet (a row a step), or a CF trajectory (`.nc`)."""
-        if Path(path).suffix == ".nc":
+        if Path(path).suffix.lower() == ".nc":
             from luce.track.netcdf import write_netcdf
 
             write_netcdf(path, {name: self})

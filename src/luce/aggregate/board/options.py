@@ -26,7 +26,7 @@ def _outcome(name: str, value: Any) -> str | tuple[str, ...]:
 def _covariates(name: str, value: Any) -> Sequence[str] | Mapping[str, Any]:
     if isinstance(value, str):
         raise SettingError(f"covariates is {value!r}; it must be a list of columns: [{value!r}].")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _samples(name: str, value: Any) -> int:
