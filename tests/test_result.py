@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 
 import pyarrow.parquet as pq
 import pytest
@@ -66,6 +67,27 @@ def test_terminals_obey_no_name():
     assert "\x1b" not in shown
     assert "[bold]c[/bold]" in shown
     assert seen("caf\u00e9 \u202e") == "caf\u00e9 \\u202e"
+
+
+def test_terminals_have_one_column_for_both_ends_of_an_interval():
+    columns = {
+        "name": ["x", "y", "z"],
+        "lower": [-math.inf, 0.25, 1.0],
+        "upper": [1.5, math.inf, 1.0],
+        "rank_each_lower": [1, 2, 3],
+        "rank_each_upper": [3, 2, 3],
+    }
+    console = Console(file=io.StringIO(), width=80)
+    console.print(for_terminal(Sheet("A title that is longer than the table which it stands above", columns, 2)))
+    title, _, head, _, *rows = (line.strip() for line in console.file.getvalue().rstrip().splitlines())
+    assert title == "A title that is longer than the table which it stands above"
+    assert head.split("  ")[0] == "name"
+    assert [re.split(r" {2,}", row) for row in rows] == [
+        ["x", "up to 1.50", "1 to 3"],
+        ["y", "from 0.25", "2"],
+        ["z", "1.00", "3"],
+    ]
+    assert re.split(r" {2,}", head)[1:] == ["interval", "ranks, each"]
 
 
 def test_json_has_no_nan():

@@ -46,6 +46,11 @@ def test_aggregate_prints_a_proven_consensus(votes, tmp_path):
     assert "proven optimal" in run("aggregate", votes, "-q")
 
 
+def test_an_ending_in_capitals_is_the_same_format(votes, tmp_path):
+    run("aggregate", votes, "--out", tmp_path / "c.JSON", "-q")
+    assert json.loads((tmp_path / "c.JSON").read_text())["answers"][0]["tiers"] == [["a"], ["b"], ["c"]]
+
+
 def test_aggregate_compares_rules_and_draws(votes, tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "bump.png"

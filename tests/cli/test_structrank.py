@@ -9,6 +9,7 @@ import pytest
 
 import luce
 from luce.data.simulate import simulate
+from luce.errors import LuceWarning
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +97,15 @@ def test_circles_are_refused_and_grades_may_be_missing(call, folder, tmp_path):
     circle = call(*shared, folder / "circle.csv", "--loss", "cdn", "--loss-setting", "acyclic=true")
     query = luce.read(folder / "flat.txt").query_ids[0]
     assert_refused(circle, f"Query '{query}': the order graph runs in a circle through documents 'r0', 'r1', 'r2' (")
-    code, _, error = call(*shared, folder / "chain.csv", "--model", "structrank")  # references from the pairs alone
+    # References from the pairs alone: of the other queries, which must have some.
+    with pytest.warns(LuceWarning, match="No step was taken"):
+        call(*shared, folder / "chain.csv", "--model", "structrank")
+    data = luce.read(folder / "graded.txt")
+    rows = (f"{q},r{a},r{a + 1}\n" for q, a in zip(data.query_ids[:4], data.offsets[:4], strict=True))
+    (tmp_path / "chains.csv").write_text("query,better,worse\n" + "".join(rows))
+    code, told, error = call(*shared, tmp_path / "chains.csv", "--model", "structrank", "--json")
     assert code == 0, error
+    assert json.loads(told)["iterations"] > 0
 
 
 def assert_refused(result, says) -> None:

@@ -10,7 +10,7 @@ from scipy.optimize import minimize as by_scipy
 
 import luce
 from luce.data.simulate import simulate
-from luce.errors import SettingError
+from luce.errors import LuceWarning, SettingError
 from luce.ranker.parts import inner
 from luce.training.descent import ProjectedDescent
 from luce.training.gradients import Projected, feasible_set
@@ -290,3 +290,11 @@ def test_structrank_is_trained_to_its_end_by_default():
     data = simulate(queries=12, features=4, seed=1)
     history = luce.model("structrank", trainer__starts=1, random_state=0).fit(data).history_
     assert history["converged"]
+
+
+def test_a_training_without_a_step_says_so():
+    # Scores of a query come from the other queries, of which the comparisons say nothing.
+    data = simulate(queries=3, features=2, seed=0)
+    data = replace(data, y=np.zeros(data.n_rows))
+    with pytest.warns(LuceWarning, match="No step was taken"):
+        luce.model("structrank", random_state=0).fit(data, comparisons=luce.Comparisons(wins=np.array([[1, 0]])))

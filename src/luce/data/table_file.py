@@ -252,7 +252,9 @@ class TableFile(Table):
         return head.removeprefix(b"\xef\xbb\xbf")
 
     def _wide(self, row: list[str], line: int) -> ParseError:
-        return ParseError(self.path, f"{len(row)} cells, and the header has {len(self._raw_names)}.", line)
+        short = len(row) < len(self._raw_names)
+        way = "; mend the row, or on a leaderboard say what becomes of it by short_rows=, --short-rows" if short else ""
+        return ParseError(self.path, f"{len(row)} cells, and the header has {len(self._raw_names)}{way}.", line)
 
     def settle_short_rows(self, how: str) -> tuple[Table, tuple[str, ...]]:
         """The table without rows that have fewer cells than the header ("drop"), or with them filled up ("fill").

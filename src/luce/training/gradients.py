@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ import numpy as np
 
 from luce import losses
 from luce.checks import heard
-from luce.errors import SettingError
+from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Loss
 from luce.scorers.linear import FittedLinear, LinearScorer
 from luce.spec import Range, option
@@ -83,6 +84,13 @@ class Gradients(Trainer):
         judge = None if task.valid is None else validate
         vector, history = self.minimise(Search(objective, start, task, judge, warm is not None))
         parameters, learned = objective.split(vector)
+        if warm is None and not history.objective and np.any(parameters):  # of a start at 0 its equal scores are told
+            warnings.warn(
+                "No step was taken, because the loss has no slope where training starts: the model is its start, "
+                "which has learned nothing; give more queries whose documents differ.",
+                LuceWarning,
+                stacklevel=4,
+            )
         return Trained(bound.fitted(parameters), learned, history)
 
     def minimise(self, search: Search) -> tuple[FloatArray, History]:
