@@ -72,7 +72,7 @@ def test_components_are_linked_first_and_what_is_decided_is_left() -> None:
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, True, "9"])
 def test_a_number_of_battles_is_whole(n: object) -> None:
-    with pytest.raises(SettingError, match="n is .*whole number of at least 1"):
+    with pytest.raises(SettingError, match=r"n is .*whole number of at least 1"):
         leaderboard(TABLE).next(n)
 
 

@@ -214,10 +214,8 @@ def _beside(problem: FittingProblem, model: Model, x: FloatArray, spread: _Sprea
     """Side effect, covariates and the tie parameter, on their own scales."""
     span = slice(len(problem.names), len(problem.names) + len(problem.effects))
     se = np.sqrt(np.maximum(np.diagonal(spread.covariance), 0.0))
-    values = (v[span] / problem.effect_scale for v in (x, se, spread.low, spread.high))
-    effects = {
-        name: Effect(*map(float, row)) for name, row in zip(problem.effects, zip(*values, strict=True), strict=True)
-    }
+    values = ((v[span] / problem.effect_scale).tolist() for v in (x, se, spread.low, spread.high))
+    effects = {name: Effect(*row) for name, *row in zip(problem.effects, *values, strict=True)}
     if model.link is None or problem.draws != "model":
         return {"effects": effects}
     t, natural = float(x[-1]), model.link.natural

@@ -54,16 +54,10 @@ class Races:
         return tiers(-self.place, self.offsets)
 
     def alone(self, r: int) -> Races:
-        """One race."""
-        rows = slice(*self.offsets[r : r + 2])
-        return Races(
-            self.names,
-            self.item[rows],
-            self.place[rows],
-            np.array([0, rows.stop - rows.start]),
-            self.count[r : r + 1],
-            self.squares[r : r + 1],
-        )
+        """One race, of those without judges and covariates."""
+        rows, one = slice(*self.offsets[r : r + 2]), slice(r, r + 1)
+        cut = {"item": self.item[rows], "place": self.place[rows], "offsets": self.offsets[r : r + 2] - self.offsets[r]}
+        return replace(self, **cut, count=self.count[one], squares=self.squares[one])
 
     @property
     def times(self) -> FloatArray:
