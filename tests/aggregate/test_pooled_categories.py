@@ -10,7 +10,9 @@ from benchmarks.board_coverage import categories
 from luce.aggregate import leaderboard, simulate_battles
 from luce.aggregate.board.battles import by_category
 from luce.aggregate.board.fitting_problem import Request, battle_problem
+from luce.aggregate.board.options import Inference
 from luce.aggregate.board.pooling import _Categories, _Top
+from luce.aggregate.board.solve import estimate, start_near
 
 TRUTH = np.linspace(1, -1, 4)
 
@@ -131,3 +133,14 @@ def test_intervals_of_categories_hold(spread: float) -> None:
     found = categories(20, 5, 1500, spread, 60, np.random.default_rng(5))
     assert 0.93 < found["strengths"] < 0.99
     assert found["rank sets"] >= 0.95
+
+
+@pytest.mark.parametrize("model", ["davidson", "plackett_luce"])
+def test_a_category_starts_at_the_strengths_of_all_results(model: str) -> None:
+    """A model of races has no tie parameter: what stands last is the strength of an item."""
+    link = "bradley_terry" if model == "plackett_luce" else "davidson"
+    rows = simulate_battles(200, TRUTH, model=link, random_state=0).table.to_pydict()
+    asked = Request.of(rows, model, {}, 0)
+    problem = battle_problem(asked, asked.battles())
+    found = estimate(problem, Inference())
+    np.testing.assert_array_equal(start_near(problem, problem, found), found.x)

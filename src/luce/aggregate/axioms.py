@@ -271,7 +271,21 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
     if isinstance(rule, str) and not is_positional(rule):
         if k is not None:
             raise SettingError(f"The margin of the first k is known for positional rules; {rule!r} is none.")
-        return _of_other_rule(rule, n)
+        from luce.aggregate.rules import RULES, rule_names
+
+        name = canonical(rule)
+        if name in ("hodge", "hodgerank"):
+            return replace(axiom_margins("borda", n), rule="hodge")
+        if name in CLOSED_RULES:
+            return closed_margins(name, n)
+        if name == "footrule":
+            return footrule_margins(n)
+        if rule in RULES:
+            known = ", ".join(sorted({"footrule", "hodge", *CLOSED_RULES}))
+            raise SettingError(
+                f"The axiom margins of {name} are not known: they need a positional rule, or one of {known}."
+            )
+        raise unknown_name("rule", rule, rule_names())
     h = position_values(rule, n)
     first, second = np.triu_indices(len(h), 1)
     differences = h[first] - h[second]
@@ -302,21 +316,3 @@ def _threshold(high: float, low: float) -> float:
     if high + low <= 0:
         return float("inf")
     return 0.5 * (high - low) / (high + low)
-
-
-def _of_other_rule(rule: str, n: int) -> AxiomMargins:
-    from luce.aggregate.rules import RULES, rule_names
-
-    name = canonical(rule)
-    if name in ("hodge", "hodgerank"):
-        return replace(axiom_margins("borda", n), rule="hodge")
-    if name in CLOSED_RULES:
-        return closed_margins(name, n)
-    if name == "footrule":
-        return footrule_margins(n)
-    if rule in RULES:
-        known = ", ".join(sorted({"footrule", "hodge", *CLOSED_RULES}))
-        raise SettingError(
-            f"The axiom margins of {name} are not known: they need a positional rule, or one of {known}."
-        )
-    raise unknown_name("rule", rule, rule_names())

@@ -82,10 +82,7 @@ class Ballots:
 
     @classmethod
     def from_orders(
-        cls,
-        orders: Iterable[Sequence[Any]],
-        weights: ArrayLike | None = None,
-        items: Sequence[Any] | None = None,
+        cls, orders: Iterable[Sequence[Any]], weights: ArrayLike | None = None, items: Sequence[Any] | None = None
     ) -> Ballots:
         """Ballots from lists of items, best first; a list inside a list is a tie.
 

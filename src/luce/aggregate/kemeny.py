@@ -107,9 +107,7 @@ def _solve_strict(cost: FloatArray, margin: FloatArray, deadline: float, exact_l
     cost = np.ascontiguousarray(cost)
     if n <= DP_LIMIT:
         slack = 1e-9 * max(1.0, float(cost.max()))
-        value, order, starts, ahead, optima = optimal_subsets(cost, np.zeros((n, n)), slack)
-        found = KemenyResult(order, value, value, starts[1:n] == 1, True, "subsets")
-        return found._replace(certain=certain_pairs(ahead), optima=optima, firsts=first_items(ahead))
+        return by_subsets(cost, np.zeros((n, n)), slack)
     order = _search(cost, margin)
     if n > exact_limit:
         value, unknown = float(order_cost(cost, order)), np.zeros((n, n), dtype=bool)
@@ -122,16 +120,13 @@ def _solve_strict(cost: FloatArray, margin: FloatArray, deadline: float, exact_l
     return found._replace(firsts=may, certain=sure, optima=1.0 if one else 2.0 * found.cuts_known or 1.0, counted=one)
 
 
-def certain_pairs(ahead: IntArray) -> NDArray[np.bool_]:
-    """[x, y] where y never comes before x, from bits of who comes before whom in some optimal order."""
-    n = len(ahead) - 1
-    some = (ahead[:n, None] >> np.arange(n)[None, :]) & 1
-    return np.asarray((some == 1) & (some.T == 0))
-
-
-def first_items(ahead: IntArray) -> IntArray:
-    """Items that are first in some optimal order."""
-    return np.flatnonzero((ahead[-1] >> np.arange(len(ahead) - 1)) & 1)
+def by_subsets(cost: FloatArray, place: FloatArray, slack: float) -> KemenyResult:
+    """What all optimal orders of up to `DP_LIMIT` items agree on."""
+    n = len(cost)
+    value, order, starts, ahead, optima = optimal_subsets(cost, place, slack)
+    some = (ahead[:, None] >> np.arange(n)) & 1
+    certain, firsts = (some[:n] == 1) & (some[:n].T == 0), np.flatnonzero(some[n])
+    return KemenyResult(order, value, value, starts[1:n] == 1, True, "subsets", certain, optima, firsts=firsts)
 
 
 def by_cuts(order: IntArray, cuts: NDArray[np.bool_]) -> NDArray[np.bool_]:

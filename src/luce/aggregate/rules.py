@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from luce.aggregate.ballots import UNRANKED, Ballots
-from luce.aggregate.kemeny import EXACT_LIMIT, by_cuts, certain_pairs, first_items, kemeny_order
-from luce.aggregate.kemeny_program import DP_LIMIT, optimal_subsets
+from luce.aggregate.kemeny import EXACT_LIMIT, by_cuts, by_subsets, kemeny_order
+from luce.aggregate.kemeny_program import DP_LIMIT
 from luce.aggregate.positional import (
     POSITIONAL,
     PositionRule,
@@ -28,16 +29,7 @@ from luce.aggregate.positional import (
     positional_scores,
     rule_label,
 )
-from luce.aggregate.result import (
-    Consensus,
-    Optima,
-    by_scores,
-    by_tiers,
-    closure,
-    layers,
-    tiers_by_cuts,
-    tiers_text,
-)
+from luce.aggregate.result import Consensus, Optima, by_scores, by_tiers, closure, layers, tiers_by_cuts, tiers_text
 from luce.checks import one_of
 from luce.data.names import alike
 from luce.errors import DataError, SettingError
@@ -111,8 +103,6 @@ def footrule(ballots: Ballots, unranked: str) -> Consensus:
 
     An item of a tier costs the mean of |position - p| over the positions p of the tier, not the cost at their mean.
     """
-    from scipy.optimize import linear_sum_assignment
-
     cost = _position_costs(ballots, unranked)
     items, places = linear_sum_assignment(cost)
     order = np.empty(len(items), dtype=np.int64)
@@ -122,30 +112,24 @@ def footrule(ballots: Ballots, unranked: str) -> Consensus:
         tiers = [[ballots.items[i]] for i in order]
         notes = ["Optimal, but other optimal rankings were not examined: a tie may be missing."]
         return by_tiers("footrule", tiers, value, value, notes=tuple(notes))
-    optima = _optima(ballots, *_footrule_optima(cost, order))
-    tiers, notes = _by_layers(ballots, optima)
-    return by_tiers("footrule", tiers, value, value, notes=tuple(notes), optima=optima)
-
-
-def _footrule_optima(cost: FloatArray, order: IntArray) -> tuple[NDArray[np.bool_], IntArray, float, bool, IntArray]:
-    """What all optimal assignments agree on: blocks between cuts are examined by themselves, up to 16 items each."""
-    n, slack = len(order), 1e-9 * max(1.0, float(cost.max()))
+    # What all optimal assignments agree on: blocks between cuts are examined by themselves, up to 16 items each.
+    slack = 1e-9 * max(1.0, float(cost.max()))
     cuts = _assignment_cuts(cost[order], slack)
-    certain, count, counted = by_cuts(order, cuts), 1.0, True
-    edges = np.concatenate([[0], np.flatnonzero(cuts) + 1, [n]])
-    firsts = order[:1]
+    certain, count, counted, firsts = by_cuts(order, cuts), 1.0, True, order[:1]
+    edges = np.concatenate([[0], np.flatnonzero(cuts) + 1, [len(order)]])
     for low, high in pairwise(edges.tolist()):
         size, items = high - low, order[low:high]
         if 1 < size <= DP_LIMIT:
-            places = np.ascontiguousarray(cost[items, low:high])
-            *_, ahead, ways = optimal_subsets(np.zeros((size, size)), places, slack)
-            certain[np.ix_(items, items)] = certain_pairs(ahead)
-            count *= ways
-            firsts = items[first_items(ahead)] if low == 0 else firsts
+            found = by_subsets(np.zeros((size, size)), np.ascontiguousarray(cost[items, low:high]), slack)
+            certain[np.ix_(items, items)] = found.certain
+            count *= found.optima
+            firsts = items[found.firsts] if low == 0 else firsts
         elif size > 1:
             count, counted = 2.0 * count, False
             firsts = items if low == 0 else firsts
-    return certain, order, count, counted, firsts
+    optima = _optima(ballots, certain, order, count, counted, firsts)
+    tiers, notes = _by_layers(ballots, optima)
+    return by_tiers("footrule", tiers, value, value, notes=tuple(notes), optima=optima)
 
 
 def _position_costs(ballots: Ballots, unranked: str) -> FloatArray:

@@ -36,7 +36,7 @@ def columns_of(name: str | tuple[str, ...] | None) -> tuple[str, ...]:
     return () if name is None else (name,) if isinstance(name, str) else name
 
 
-def find_columns(source: Table, given: Columns) -> Columns:
+def _find_columns(source: Table, given: Columns) -> Columns:
     """The given columns, and for the others those with a usual name.
 
     Usual are the names of `USUAL`. Naming one leaves the usual names of the others. The outcome is None where a is the
@@ -180,8 +180,9 @@ class Battles:
         return float(len(self.a) if self.count is None else self.count.sum())
 
 
-def read_battles(source: Table, columns: Columns, treatment: Treatment) -> Battles:
-    """Read and check the battles of a table, whose columns were found."""
+def read_battles(source: Table, given: Columns, treatment: Treatment) -> Battles:
+    """Find, read and check the battles of a table."""
+    columns = _find_columns(source, given)
     pair, won = [str(columns.a), str(columns.b)], columns.outcome
     tie = _tie_column(source) if won is None else None
     others = (columns.weight, columns.count, columns.group, columns.neutral, columns.time, columns.by)
@@ -246,9 +247,7 @@ def _weigh_strong(
         return (), weight
     said = "like any other win (strong says otherwise)" if times == 1.0 else f"{times:g} times a win"
     note = f"{int(strong.sum()):,} battles have a strong verdict (A>>B or B>>A), which counts {said}."
-    if times == 1.0:
-        return (note,), weight
-    return (note,), np.where(strong, times, 1.0) * (1.0 if weight is None else weight)
+    return (note,), weight if times == 1.0 else np.where(strong, times, 1.0) * (1.0 if weight is None else weight)
 
 
 def _coded(rows: Rows, name: str | None) -> tuple[IntArray | None, tuple[str, ...], tuple[str, ...]]:

@@ -12,7 +12,6 @@ from luce.aggregate.board.categories import CategoryBoards, join_categories
 from luce.aggregate.board.fitting_problem import FittingProblem, Request, battle_problem, take
 from luce.aggregate.board.hodge import decompose
 from luce.aggregate.board.likelihood import Hodge, Model
-from luce.aggregate.board.options import Inference
 from luce.aggregate.board.pooling import pool
 from luce.aggregate.board.posterior import RANK_DRAWS, Posterior, draw_normal, normal_ends, rank_sets
 from luce.aggregate.board.result import Board, Effect
@@ -67,7 +66,8 @@ def leaderboard(
         raise SettingError(f"by is {by!r}, but {asked.source.label} holds races; boards by category need battles.")
     if by is not None:
         return fit_battles(asked, asked.battles())
-    return _fitted(asked, take(asked), progress)
+    problem = take(asked)
+    return _board(asked, problem, estimate(problem, asked.how), progress)
 
 
 @one_blas_thread()
@@ -75,7 +75,8 @@ def fit_battles(asked: Request, battles: Battles) -> Board | CategoryBoards:
     """The board of battles that were read, or the boards of their categories."""
     if battles.category is not None:
         return _categories(asked, battles)
-    return _fitted(asked, battle_problem(asked, battles))
+    problem = battle_problem(asked, battles)
+    return _board(asked, problem, estimate(problem, asked.how))
 
 
 def _categories(asked: Request, battles: Battles) -> CategoryBoards:
@@ -83,7 +84,7 @@ def _categories(asked: Request, battles: Battles) -> CategoryBoards:
     by, how, scale = asked.columns.by, asked.how, asked.scale
     problem = battle_problem(asked, battles)
     found = estimate(problem, how)
-    whole = _board(asked, problem, _spread(asked, problem, found))
+    whole = _board(asked, problem, found)
     boards: dict[str, FittingProblem | Board | str] = {}
     for name, part in by_category(battles).items():
         try:
@@ -99,8 +100,7 @@ def _categories(asked: Request, battles: Battles) -> CategoryBoards:
         own_scale, lost = scale.of(mine.names)
         own, mine = replace(asked, scale=own_scale), replace(mine, said=(*mine.said, *lost))
         try:
-            at = _laplace(pooled[k], how) if pooled else _spread(own, mine, estimate(mine, how, starts[k]))
-            boards[name] = _board(own, mine, at)
+            boards[name] = _board(own, mine, pooled[k] if pooled else estimate(mine, how, starts[k]))
         except DataError as error:
             boards[name] = str(error)
     return join_categories(
@@ -109,9 +109,8 @@ def _categories(asked: Request, battles: Battles) -> CategoryBoards:
 
 
 class _Spread(NamedTuple):
-    """An estimate, and how sure all its parameters are: covariance and intervals; `samples` of a bootstrap."""
+    """How sure all parameters are: covariance and intervals; `samples` where there was a bootstrap."""
 
-    found: Estimate
     covariance: FloatArray
     low: FloatArray
     high: FloatArray
@@ -122,9 +121,16 @@ class _Spread(NamedTuple):
     profile: Profile | None = None
 
 
-def _spread(asked: Request, problem: FittingProblem, found: Estimate, progress: Progress | None = None) -> _Spread:
+def _spread(asked: Request, problem: FittingProblem, found: Estimate, progress: Progress | None) -> _Spread:
     how, samples, covariance, notes = asked.how, None, found.covariance, list[str]()
     low, high = normal_ends(found.x, np.sqrt(np.maximum(np.diagonal(covariance), 0.0)), how.level)
+    separation = None if how.prior is not None else found.prior.separation
+    if found.errors == "pooled":
+        # What nothing but the prior bounds has one open end, or two.
+        if separation is not None:
+            low[np.flatnonzero(~separation.main & ~separation.bounded_below)] = -np.inf
+            high[np.flatnonzero(~separation.main & ~separation.bounded_above)] = np.inf
+        return _Spread(covariance, low, high)
     if how.bootstrap:
         samples, remark = bootstrap(problem, found, how.bootstrap, asked.rng, progress)
         # Results that never vary do not vary when they are resampled either.
@@ -132,34 +138,19 @@ def _spread(asked: Request, problem: FittingProblem, found: Estimate, progress: 
         covariance = np.cov(samples, rowvar=False)
         low, high = np.quantile(samples, [0.5 - how.level / 2, 0.5 + how.level / 2], axis=0)
         notes += [remark] if remark else []
-    separation = found.prior.separation
-    if separation is None or how.prior is not None:
-        return _Spread(found, covariance, low, high, samples, tuple(notes))
+    if separation is None:
+        return _Spread(covariance, low, high, samples, tuple(notes))
     # One end from the profile of the likelihood, the other open.
     profile = Profile(problem, separation, found.x, how.level, found.factor)
     shown, lower, upper, remark = profile.ends(found.weights)
     outside = separation.outside
     low[outside], high[outside] = lower[outside], upper[outside]
     notes += [remark] if remark else []
-    return _Spread(found, covariance, low, high, samples, tuple(notes), shown, profile)
+    return _Spread(covariance, low, high, samples, tuple(notes), shown, profile)
 
 
-def _laplace(found: Estimate, how: Inference) -> _Spread:
-    """Of a category that was pooled; what nothing but the prior bounds has one open end, or two."""
-    ends = normal_ends(found.x, np.sqrt(np.maximum(np.diagonal(found.covariance), 0.0)), how.level)
-    apart = found.prior.separation
-    if apart is not None and how.prior is None:
-        ends[0][np.flatnonzero(~apart.main & ~apart.bounded_below)] = -np.inf
-        ends[1][np.flatnonzero(~apart.main & ~apart.bounded_above)] = np.inf
-    return _Spread(found, found.covariance, *ends)
-
-
-def _fitted(asked: Request, problem: FittingProblem, progress: Progress | None = None) -> Board:
-    return _board(asked, problem, _spread(asked, problem, estimate(problem, asked.how), progress))
-
-
-def _board(asked: Request, problem: FittingProblem, spread: _Spread) -> Board:
-    found, model, how = spread.found, asked.model, asked.how
+def _board(asked: Request, problem: FittingProblem, found: Estimate, progress: Progress | None = None) -> Board:
+    spread, model, how = _spread(asked, problem, found, progress), asked.model, asked.how
     n, component = len(problem.names), problem.component
     factor = asked.scale.factor(model.elo, model.name)
     shift = asked.scale.shift(problem.names, factor * found.x)
@@ -185,7 +176,7 @@ def _board(asked: Request, problem: FittingProblem, spread: _Spread) -> Board:
     order, hodge = posterior.order, None
     if isinstance(problem.likelihood, Hodge):
         hodge = decompose(problem.likelihood.counts, found.x, problem.names)
-    beside, said = _beside(problem, model, spread), list[str]()
+    beside, said = _beside(problem, model, found.x, spread), list[str]()
     if component.max():
         sizes = np.bincount(component)
         said.append(
@@ -219,15 +210,12 @@ def _board(asked: Request, problem: FittingProblem, spread: _Spread) -> Board:
     )
 
 
-def _beside(problem: FittingProblem, model: Model, spread: _Spread) -> dict[str, Any]:
+def _beside(problem: FittingProblem, model: Model, x: FloatArray, spread: _Spread) -> dict[str, Any]:
     """Side effect, covariates and the tie parameter, on their own scales."""
-    x = spread.found.x
     span = slice(len(problem.names), len(problem.names) + len(problem.effects))
     se = np.sqrt(np.maximum(np.diagonal(spread.covariance), 0.0))
-    values = (v[span] / problem.effect_scale for v in (x, se, spread.low, spread.high))
-    effects = {
-        name: Effect(*map(float, row)) for name, row in zip(problem.effects, zip(*values, strict=True), strict=True)
-    }
+    values = ((v[span] / problem.effect_scale).tolist() for v in (x, se, spread.low, spread.high))
+    effects = {name: Effect(*row) for name, *row in zip(problem.effects, *values, strict=True)}
     if model.link is None or problem.draws != "model":
         return {"effects": effects}
     t, natural = float(x[-1]), model.link.natural

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from luce.aggregate.board.battles import Battles, find_columns, read_battles
+from luce.aggregate.board.battles import Battles, read_battles
 from luce.aggregate.board.design import Counts, Design, collapse
 from luce.aggregate.board.likelihood import BattleLikelihood, Draws, Hodge, Likelihood, Model, get_model
 from luce.aggregate.board.newton import add_up, constant_on, inverse
@@ -64,7 +64,7 @@ class Request:
 
     def battles(self) -> Battles:
         """The battles of the table."""
-        found = read_battles(self.source, find_columns(self.source, self.columns), self.treatment)
+        found = read_battles(self.source, self.columns, self.treatment)
         return replace(found, notes=(*self.said, *found.notes))
 
     @property

@@ -47,14 +47,9 @@ def leave_out_seen(source: Table, given: str | None, known: IntArray) -> tuple[T
     seen = np.isin(fresh, known)
     count = f"{int(seen.sum()):,} of {len(seen):,} battles were already among the {len(known):,} ids of the board"
     note = f"{count}{' and are left out' if seen.any() else ''}."
-    left = (
-        source
-        if not seen.any()
-        else None
-        if seen.all()
-        else source.keeping(~seen, f"{source.label} without the {int(seen.sum()):,} battles that are known")
-    )
-    return left, np.union1d(known, fresh), note
+    if seen.any() and not seen.all():
+        source = source.keeping(~seen, f"{source.label} without the {int(seen.sum()):,} battles that are known")
+    return None if seen.all() else source, np.union1d(known, fresh), note
 
 
 def _digests(source: Table, given: str | None) -> tuple[IntArray, str]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from luce.aggregate.board.battles import Battles, find_columns, read_battles
+from luce.aggregate.board.battles import Battles, read_battles
 from luce.aggregate.board.options import Columns, Inference, Treatment, check_together, sort_options
 from luce.aggregate.board.outcomes import TIE
 from luce.aggregate.board.result import Board
@@ -46,7 +46,7 @@ def judge_agreement(board: Board, data: Any, *, level: float = 0.95, **options: 
     if board.model.link is None:
         raise SettingError(f"The model {board.model.name!r} has no probabilities of battles; use 'davidson' instead.")
     source = Table.open(data)
-    battles = read_battles(source, find_columns(source, columns), treatment)
+    battles = read_battles(source, columns, treatment)
     names = battles.group_names
     assert battles.group is not None
     if battles.share is not None or treatment.strong != 1.0 or np.any(battles.a == battles.b):

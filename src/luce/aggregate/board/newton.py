@@ -55,12 +55,20 @@ def newton(
         step, lift, curvature = newton_step(at, null, lift)
         if curvature < floor:
             return Solution(x, at, iteration, False)
-        full = bool(np.max(np.abs(step), initial=0.0) < tolerance and lift == 0.0)
-        if full:
+        longest = float(np.max(np.abs(step), initial=0.0))
+        if longest < tolerance and lift == 0.0:
             return Solution(x + step, after(at, step), iteration, True)
-        x, at, moved = _descend(function, x, at, step)
-        if not moved:
+        slope, noise = float(at.gradient @ step), 1e-13 * (1.0 + abs(at.value))
+        # A first step in units of logits longer than this leaves the region where the quadratic says anything.
+        fraction = 5.0 / max(5.0, longest)
+        for _ in range(40):
+            there = function(x + fraction * step)
+            if np.isfinite(there.value) and there.value <= at.value + 1e-4 * fraction * slope + noise:
+                break
+            fraction *= 0.5
+        else:
             return Solution(x, at, iteration, False)
+        x, at = x + fraction * step, there
     return Solution(x, at, _MOST_STEPS, False)
 
 
@@ -89,25 +97,6 @@ def cholesky(matrix: FloatArray, lift: float, first: float) -> tuple[FloatArray,
             if not np.isfinite(lift):  # an entry is NaN
                 raise
             lift = max(10.0 * lift, first)
-
-
-def _descend(
-    function: Callable[[FloatArray], Point], x: FloatArray, at: Point, step: FloatArray
-) -> tuple[FloatArray, Point, bool]:
-    slope = float(at.gradient @ step)
-    noise = 1e-13 * (1.0 + abs(at.value))
-    fraction = 1.0
-    # A first step in units of logits longer than this leaves the region where the quadratic says anything.
-    longest = float(np.max(np.abs(step), initial=0.0))
-    if longest > 5.0:
-        fraction = 5.0 / longest
-    for _ in range(40):
-        trial = x + fraction * step
-        there = function(trial)
-        if np.isfinite(there.value) and there.value <= at.value + 1e-4 * fraction * slope + noise:
-            return trial, there, True
-        fraction *= 0.5
-    return x, at, False
 
 
 def inverse(matrix: FloatArray, null: FloatArray) -> FloatArray:

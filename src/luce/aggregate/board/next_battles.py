@@ -74,7 +74,10 @@ def next_battles(
     if m < 2:
         raise DataError("The board has one item; battles need two.")
     fits_in_memory(64.0 * m**2, f"A choice among the pairs of {m:,} items", "choose among fewer items")
-    links = _links(posterior, games)[:n]
+    # For every further component its item with most results, against that of the first.
+    of = posterior.component
+    first, *others = (int(np.flatnonzero(of == c)[np.argmax(games[of == c])]) for c in range(int(of.max()) + 1))
+    links = [(first, other) for other in others][:n]
     d = np.abs(posterior.strength[:, None] - posterior.strength) / posterior.unit
     covariance = posterior.covariance / posterior.unit**2
     inside = precisions(covariance, posterior.component) > 0.0
@@ -82,7 +85,6 @@ def next_battles(
     open_ = inside & ~better & ~better.T
     told = np.ones_like(d) if chances is None else information(chances, d.ravel()).reshape(d.shape)
     before = difference_variances(covariance)
-    critical = posterior.sets.critical
     gain: dict[tuple[int, int], float] = {}
     chosen: dict[tuple[int, int], int] = {}
     hoped = 0.0
@@ -95,7 +97,11 @@ def next_battles(
         a, b = sorted(map(int, np.unravel_index(int(np.argmax(value)), value.shape)))
         u = covariance[a] - covariance[b]
         covariance = covariance - np.outer(u, u) * (told[a, b] / (1.0 + told[a, b] * variance[a, b]))
-        now = _expected(open_, d, before, difference_variances(covariance), critical)
+        # The estimate after the battles is normal around that of now with the variance that they take away. For every
+        # pair that becomes decided, two sets become shorter by a rank; and every pair stands there twice.
+        after = difference_variances(covariance)
+        lost, edge = np.sqrt(np.maximum(before - after, 1e-300)), posterior.sets.critical * np.sqrt(after)
+        now = float(np.sum((ndtr((d - edge) / lost) + ndtr((-d - edge) / lost))[open_]))
         chosen[a, b] = chosen.get((a, b), 0) + 1
         gain[a, b] = gain.get((a, b), 0.0) + now - hoped
         hoped = now
@@ -111,22 +117,3 @@ def next_battles(
         open=int(np.sum(open_)),
         notes=tuple(notes),
     )
-
-
-def _links(posterior: Posterior, games: FloatArray) -> list[tuple[int, int]]:
-    """For every further component its item with most results, against that of the first."""
-    of = posterior.component
-    most = [int(np.flatnonzero(of == c)[np.argmax(games[of == c])]) for c in range(int(of.max()) + 1)]
-    return [(most[0], other) for other in most[1:]]
-
-
-def _expected(open_: Any, d: FloatArray, before: FloatArray, after: FloatArray, critical: float) -> float:
-    r"""Expected number of ranks by which the sets become shorter: twice the pairs that become decided.
-
-    The estimate after the battles is normal around that of now with the variance that they take away.
-    """
-    lost = np.sqrt(np.maximum(before - after, 1e-300))
-    edge = critical * np.sqrt(after)
-    chance = ndtr((d - edge) / lost) + ndtr((-d - edge) / lost)
-    # Every pair stands there twice.
-    return float(np.sum(chance[open_]))

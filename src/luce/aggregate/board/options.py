@@ -181,12 +181,16 @@ class Scale(Spec):
         return elo
 
     def shift(self, names: Sequence[str], strength: FloatArray) -> float:
-        """What is added to strengths of a mean of 0, in points: the zero of the scale, or what the anchor needs."""
+        """What is added to strengths of a mean of 0, in points: the zero of the scale, or what the anchor needs.
+
+        The zero is the strength of the mean, or of the anchor where no value is given.
+        """
+        zero = 1000.0 if self.scale == "elo" else 0.0
         if self.anchor is None:
-            return self.zero
+            return zero
         if self.anchor not in names:
             raise DataError(f"The anchor {self.anchor!r} is not among the {len(names)} items of the data.")
-        at = self.zero if self.anchor_at is None else self.anchor_at
+        at = zero if self.anchor_at is None else self.anchor_at
         return at - float(strength[list(names).index(self.anchor)])
 
     def of(self, names: Sequence[str]) -> tuple[Scale, tuple[str, ...]]:
@@ -194,11 +198,6 @@ class Scale(Spec):
         if self.anchor is None or self.anchor in names:
             return self, ()
         return Scale(scale=self.scale), ("The anchor has no battle here; the mean is in its place.",)
-
-    @property
-    def zero(self) -> float:
-        """Strength of the mean, or of the anchor where no value is given."""
-        return 1000.0 if self.scale == "elo" else 0.0
 
 
 def check_together(columns: Columns, treatment: Treatment, how: Inference | None = None) -> None:

@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar
 from luce.aggregate.board.fitting_problem import FittingProblem
 from luce.aggregate.board.newton import Point, after, cholesky, inverse_of_factor
 from luce.aggregate.board.posterior import centre, centre_covariance, mean_weights
-from luce.aggregate.board.separation import Separation, describe
+from luce.aggregate.board.separation import describe
 from luce.aggregate.board.solve import Estimate, Prior
 from luce.types import FloatArray, IntArray
 
@@ -186,7 +186,12 @@ def pool(
     kept = [tops[float(u)] for u in points]
     estimates = []
     for c, problem in enumerate(problems):
-        apart = _of_items(found.prior, model.rows[c])
+        apart = found.prior.separation
+        if apart is not None:
+            # Nothing but the prior bounds in any category what is separated over all.
+            names = ("strong", "main", "bounded_below", "bounded_above")
+            own = replace(apart, **{name: getattr(apart, name)[model.rows[c]] for name in names})
+            apart = None if own.main.all() else own
         said = (
             ()
             if apart is None
@@ -213,12 +218,3 @@ def pool(
             )
         )
     return estimates, float(share @ np.exp(points))
-
-
-def _of_items(prior: Prior, rows: IntArray) -> Separation | None:
-    """Which of some items are separated over all: nothing but the prior bounds these in any category."""
-    apart = prior.separation
-    if apart is None or apart.main[rows].all():
-        return None
-    parts = {name: getattr(apart, name)[rows] for name in ("strong", "main", "bounded_below", "bounded_above")}
-    return replace(apart, **parts)

@@ -54,16 +54,10 @@ class Races:
         return tiers(-self.place, self.offsets)
 
     def alone(self, r: int) -> Races:
-        """One race."""
-        rows = slice(*self.offsets[r : r + 2])
-        return Races(
-            self.names,
-            self.item[rows],
-            self.place[rows],
-            np.array([0, rows.stop - rows.start]),
-            self.count[r : r + 1],
-            self.squares[r : r + 1],
-        )
+        """One race, of those without judges and covariates."""
+        rows, one = slice(*self.offsets[r : r + 2]), slice(r, r + 1)
+        cut = {"item": self.item[rows], "place": self.place[rows], "offsets": self.offsets[r : r + 2] - self.offsets[r]}
+        return replace(self, **cut, count=self.count[one], squares=self.squares[one])
 
     @property
     def times(self) -> FloatArray:
@@ -79,7 +73,12 @@ def find_race_columns(source: Table, given: Columns) -> tuple[Columns, tuple[str
     unnamed = given.race is given.competitor is given.place is None
     if unnamed and not (given.a is given.b is given.outcome is None):
         return None
-    wide, long = _wide_columns(source) if unnamed else {}, {"race", "competitor", "place"} <= set(source.names)
+    long = {"race", "competitor", "place"} <= set(source.names)
+    places = [(int(m[1]), name) for name in source.names if unnamed and (m := _WIDE.fullmatch(name.lower()))]
+    wide = dict(places)
+    if len(wide) < len(places):
+        twice = next(k for i, (k, _) in enumerate(places) if k in dict(places[:i]))
+        raise DataError(f"{source.label} has two columns for the place {twice}; leave one of them out.")
     if unnamed and (wide or long) and any({a, b, *columns_of(won)} <= set(source.names) for a, b, won in USUAL):
         raise DataError(
             f"{source.label} has columns of battles and columns of races; name those that count: a, b and outcome, or "
@@ -98,16 +97,6 @@ def find_race_columns(source: Table, given: Columns) -> tuple[Columns, tuple[str
         if extra is not None:
             source.name(extra, role="weight, group or covariate")
     return replace(given, **parts), ()
-
-
-def _wide_columns(source: Table) -> dict[int, str]:
-    """The columns of a table with one race a row, by place."""
-    found = [(int(m[1]), name) for name in source.names if (m := _WIDE.fullmatch(name.lower()))]
-    wide = dict(found)
-    if len(wide) < len(found):
-        twice = next(k for i, (k, _) in enumerate(found) if k in dict(found[:i]))
-        raise DataError(f"{source.label} has two columns for the place {twice}; leave one of them out.")
-    return wide
 
 
 def read_races(source: Table, columns: Columns, wide: tuple[str, ...], names: Mapping[str, str] | None = None) -> Races:
@@ -133,7 +122,15 @@ def read_races(source: Table, columns: Columns, wide: tuple[str, ...], names: Ma
     effects = tuple(columns.covariates)
     races = Races(tuple(items), item, place[order], offsets, weight, weight**2, group, covariates, effects, notes)
     shown, unknown = rename(races.names, names)
-    _check(races, source.label)
+    key = np.sort(races.race * len(races.names) + races.item)
+    twice = np.flatnonzero(key[1:] == key[:-1])
+    if len(twice):
+        again, which = divmod(int(key[twice[0]]), len(races.names))
+        raise DataError(
+            f"{source.label}: race {again + 1} has {races.names[which]!r} twice; a competitor has one place."
+        )
+    if not np.any((np.diff(offsets) > 1) & (weight > 0)):
+        raise DataError(f"{source.label}: no race that counts has two competitors; at least two are needed to compare.")
     alone, nothing = int(np.sum(np.diff(races.offsets) == 1)), int(np.sum(races.count == 0))
     said = [f"{alone:,} races have one competitor and say nothing."] if alone else []
     said += [f"{nothing:,} races have the weight 0 and say nothing."] if nothing else []
@@ -170,19 +167,6 @@ def _of_race(values: NDArray[Any], offsets: IntArray, what: str) -> NDArray[Any]
     if np.any(np.repeat(first, np.diff(offsets)) != values):
         raise DataError(f"The rows of one race have different {what}; all rows of a race must agree.")
     return first
-
-
-def _check(races: Races, label: str) -> None:
-    key = np.sort(races.race * len(races.names) + races.item)
-    twice = np.flatnonzero(key[1:] == key[:-1])
-    if len(twice):
-        again = int(key[twice[0]])
-        which = races.names[again % len(races.names)]
-        raise DataError(
-            f"{label}: race {again // len(races.names) + 1} has {which!r} twice; a competitor has one place."
-        )
-    if not np.any((np.diff(races.offsets) > 1) & (races.count > 0)):
-        raise DataError(f"{label}: no race that counts has two competitors; at least two are needed to compare.")
 
 
 def from_battles(battles: Battles) -> Races:

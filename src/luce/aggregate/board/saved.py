@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from luce.aggregate.board.battles import Battles, find_columns, read_battles
+from luce.aggregate.board.battles import Battles, read_battles
 from luce.aggregate.board.categories import CategoryBoards, join_categories
 from luce.aggregate.board.fit import fit_battles
 from luce.aggregate.board.fitting_problem import Request
@@ -168,9 +168,8 @@ def update_board(
     asked = replace(Request.of(data, name, options | still, rng), kept=stays)
     _check(asked, kept, path)
     whole: Any = kept.overall if isinstance(kept, CategoryBoards) else kept
-    found = find_columns(asked.source, asked.columns)
     source, ids, note = leave_out_seen(asked.source, asked.columns.id, whole.read_ids())
-    fresh = None if source is None else read_battles(source, found, asked.treatment)
+    fresh = None if source is None else read_battles(source, asked.columns, asked.treatment)
     said = (note, *asked.said)
     if not isinstance(kept, Battles):
         return _moved(asked, kept, fresh, Ids(ids), said)
@@ -212,7 +211,15 @@ def _check(asked: Request, kept: Battles | History | CategoryBoards, path: str |
             raise SettingError(f"{path} is a board without time; leave time (--time) out.")
         _check_same(path, "judges", kept.group is not None, "group", columns.group is not None)
     else:
-        _check_moving(asked, whole)
+        check_teams(asked.treatment)
+        if asked.how != Inference(level=asked.how.level, pool=asked.how.pool) or asked.model.draws != whole.model.draws:
+            raise SettingError("An update keeps the drift, the draws and the errors of its board; leave them out.")
+        if columns.time is None:
+            raise SettingError("An update needs the column of the time; give time (--time).")
+        if columns.group is not None and not whole.judged:
+            raise SettingError(
+                "group does nothing: the board was made without judges; leave it out, or fit all battles."
+            )
         side, by, covariates = bool(whole.side), isinstance(kept, CategoryBoards), whole.covariates
     _check_same(path, "categories", by, "by", columns.by is not None)
     if isinstance(columns.covariates, Mapping) or tuple(columns.covariates) != covariates:
@@ -230,17 +237,6 @@ def _check_same(path: str | Path, what: str, was: bool, name: str, given: bool) 
         raise SettingError(f"{path} is a board {'with' if was else 'without'} {what}; {then}: {name} (--{name}).")
 
 
-def _check_moving(asked: Request, board: History) -> None:
-    columns, how = asked.columns, asked.how
-    check_teams(asked.treatment)
-    if how != Inference(level=how.level, pool=how.pool) or asked.model.draws != board.model.draws:
-        raise SettingError("An update keeps the drift, the draws and the errors of its board; leave them out.")
-    if columns.time is None:
-        raise SettingError("An update needs the column of the time; give time (--time).")
-    if columns.group is not None and not board.judged:
-        raise SettingError("group does nothing: the board was made without judges; leave it out, or fit all battles.")
-
-
 def _joined(old: Battles, new: Battles) -> Battles:
     """The battles of both, with one list of names of each kind."""
     if new.teams is not None:
@@ -255,9 +251,8 @@ def _joined(old: Battles, new: Battles) -> Battles:
         number = {name: i for i, name in enumerate(lists[of])}
         for k, part in enumerate(parts):
             code = np.array([number[shown[name]] for name in getattr(part, of)], dtype=np.int64)
-            coded = {c: getattr(part, c) for c, names in _CODED.items() if names == of}
-            recoded = {c: code[values] for c, values in coded.items() if values is not None}
-            parts[k] = replace(part, **{of: lists[of]}, **recoded)
+            coded = [c for c, names in _CODED.items() if names == of and getattr(part, c) is not None]
+            parts[k] = replace(part, **{of: lists[of]}, **{c: code[getattr(part, c)] for c in coded})
     rows: dict[str, Any] = {}
     for name in _BY_ROW:
         both = [getattr(part, name) for part in parts]

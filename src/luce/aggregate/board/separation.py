@@ -52,13 +52,16 @@ class Results(NamedTuple):
         return np.concatenate([self.loser, self.drawn_b, self.drawn_a])
 
 
-def linked(n: int, first: IntArray, second: IntArray) -> IntArray:
+def linked(n: int, first: IntArray, second: IntArray, connection: str = "weak") -> IntArray:
     """The component of every item in the graph of games; 0 is the largest, items without games are alone.
 
     >>> linked(4, np.array([0, 2]), np.array([1, 1])).tolist()
     [0, 0, 0, 1]
     """
-    return _components(n, first, second, "weak")
+    edges = sparse.csr_array((np.ones(len(first)), (first, second)), shape=(n, n))
+    _, found = connected_components(edges, directed=True, connection=connection)
+    _, firsts, sizes = np.unique(found, return_index=True, return_counts=True)
+    return np.asarray(np.argsort(np.lexsort((firsts, -sizes)))[found])
 
 
 def strong_components(results: Results, also: tuple[IntArray, IntArray] | None = None) -> IntArray:
@@ -73,7 +76,7 @@ def strong_components(results: Results, also: tuple[IntArray, IntArray] | None =
     better, worse = results.better, results.worse
     if also is not None:
         better, worse = np.concatenate([better, also[0]]), np.concatenate([worse, also[1]])
-    return _components(results.n, worse, better, "strong")
+    return linked(results.n, worse, better, "strong")
 
 
 def reached(results: Results, start: int, *, down: bool) -> FloatArray:
@@ -114,13 +117,6 @@ def runs_away(results: Results) -> bool:
     except NegativeCycleError:
         return False
     return True
-
-
-def _components(n: int, tail: IntArray, head: IntArray, connection: str) -> IntArray:
-    edges = sparse.csr_array((np.ones(len(tail)), (tail, head)), shape=(n, n))
-    _, found = connected_components(edges, directed=True, connection=connection)
-    _, firsts, sizes = np.unique(found, return_index=True, return_counts=True)
-    return np.asarray(np.argsort(np.lexsort((firsts, -sizes)))[found])
 
 
 @dataclass(frozen=True, eq=False)
