@@ -22,15 +22,7 @@ from scipy import sparse
 from luce.data.groups import Groups, document_names
 from luce.data.table import Rows, Table
 from luce.data.table_file import TableFile, WordFile
-from luce.data.text_files import (
-    finite_number,
-    is_table,
-    number,
-    numbered_lines,
-    reader,
-    table_kind,
-    write_text,
-)
+from luce.data.text_files import is_table, number, numbered_lines, reader, table_kind, write_text
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.numerics.segments import query_index
 from luce.registry import canonical, unknown_name
@@ -329,12 +321,11 @@ FORMATS = ("scores", "trec", "csv")
 @reader
 def read_scores(path: str | Path, data: Groups) -> FloatArray:
     """Scores from a file with one a line, in the row order of the file that `data` came from; aligned with `data.X`."""
-    values = [finite_number(path, line, "score", text.strip()) for line, text in numbered_lines(path)]
-    if len(values) != data.n_rows:
+    scores = WordFile(path, ("score",)).read()["score"].called("the score").number()
+    if len(scores) != data.n_rows:
         raise DataError(
-            f"{path} has {len(values)} scores, and the data have {data.n_rows} documents; one each is needed."
+            f"{path} has {len(scores)} scores, and the data have {data.n_rows} documents; one each is needed."
         )
-    scores = np.array(values)
     return scores if data.row_order is None else scores[data.row_order]
 
 
