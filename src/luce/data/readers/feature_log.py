@@ -130,20 +130,16 @@ def parse_log(path: str | Path, log_name: str | None = None) -> FeatureLog:
     for line, response in _responses(path):
         try:
             documents = dict(_documents(response, log_name))
-            _check_texts(documents)
+            for name in (*documents, *{name for features in documents.values() for name in features}):
+                # JSON can spell half a character, which no file can hold; and NUL, which some formats drop.
+                if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+                    raise DataError(f"the name {name!a} holds something that is no character; mend it.")
         except (DataError, RecursionError) as error:
             raise ParseError(path, reason(error), line) from error
         log.append((_query(response), documents))
     if not any(documents for _, documents in log):
         raise ParseError(path, "no response has a document with logged features.")
     return log
-
-
-def _check_texts(documents: Logged) -> None:
-    """JSON can spell half a character, which no file can hold; and NUL, which some formats drop."""
-    for name in (*documents, *{name for features in documents.values() for name in features}):
-        if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise DataError(f"the name {name!a} holds something that is no character; mend it.")
 
 
 def _responses(path: str | Path) -> Iterator[tuple[int | None, Any]]:

@@ -186,7 +186,7 @@ class LetorFile:
                 matrix.reserve(first + int(starts[-1]), first)
                 X = matrix.rows(first, first + int(starts[-1]))
                 rooms = [X[a:b] for a, b in pairwise(starts)]
-                parsed = map_chunks(partial(_parsed, batch, form, rooms), blocks)
+                parsed = map_chunks(partial(parse_lines, batch, form, rooms), blocks)
                 columns.width = max(columns.width, *(block.width for block in parsed))
                 if columns.width <= matrix.width:
                     break
@@ -214,10 +214,6 @@ class LetorFile:
                 X[target : target + rows] = X[start : start + rows]
             columns.add(text, block)
         return int(starts[-1])
-
-
-def _parsed(batch: bytes, form: Form, rooms: Sequence[NDArray[np.float32]], i: int, block: Chunk) -> Parsed:
-    return parse_lines(batch, block, rooms[i], form)
 
 
 def line_batches(stream: ByteStream) -> Iterator[bytes]:

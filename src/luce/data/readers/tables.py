@@ -165,7 +165,16 @@ class JudgedTable:
                 matrix.reserve(parts.rows, first)
                 encoder.fill(matrix.rows(first, parts.rows), batch, parts.labels)
             if parts.rows:
-                X = self._finished(encoder, matrix.finish(parts.rows, matrix.width))
+                X = matrix.finish(parts.rows, matrix.width)
+                # With the codes and columns that the whole table decided on.
+                self.schema, codes, kept = encoder.finish()
+                self._warn(encoder)
+                changed = [(j, new) for j, new in enumerate(codes) if new is not None and j in kept]
+                for first in range(0, len(X) if changed else 0, _BLOCK):
+                    block = X[first : first + _BLOCK]
+                    for j, new in changed:
+                        block[:, j] = new[np.nan_to_num(block[:, j], nan=len(new) - 1).astype(np.int32)]
+                X = X if len(kept) == X.shape[1] else np.ascontiguousarray(X[:, kept])
                 if self.schema.text is not None:
                     X = np.concatenate([X, self._of_texts(parts)], axis=1)
             outline = parts.outline(self.schema)
@@ -191,17 +200,6 @@ class JudgedTable:
             self.schema = replace(self.schema, text=text)
             text.fit(None) if text.corpus is not None else text.learn(fields, parts.ids(text.doc))
         return text.of_texts(found[text.query], fields)
-
-    def _finished(self, encoder: Encoder, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The matrix with the codes and columns that the whole table decided on."""
-        self.schema, codes, kept = encoder.finish()
-        self._warn(encoder)
-        changed = [(j, new) for j, new in enumerate(codes) if new is not None and j in kept]
-        for first in range(0, len(X) if changed else 0, _BLOCK):
-            block = X[first : first + _BLOCK]
-            for j, new in changed:
-                block[:, j] = new[np.nan_to_num(block[:, j], nan=len(new) - 1).astype(np.int32)]
-        return X if len(kept) == X.shape[1] else np.ascontiguousarray(X[:, kept])
 
     def _warn(self, encoder: Encoder) -> None:
         said = []
