@@ -385,34 +385,30 @@ def pairs(examined: Examination, data: Groups, *, least_theta: float = 0.05, mis
     looks = np.zeros(int(examined.counts.position.max()) + 1)
     looks[examined.position] = 1.0 / np.maximum(examined.theta, least_theta)
     n = examined.counts.n_documents
-    won = counted.with_shown * looks[counted.clicked_at]
-    tied = counted.both * (looks[counted.first_at] * looks[counted.second_at])
-    win_key, wins = _summed(counted.clicked * n + counted.other, won)
-    tie_key, ties = _summed(counted.first * n + counted.second, tied)
+    seen = counted.with_shown * looks[counted.clicked_at]
+    seen_both = counted.both * (looks[counted.first_at] * looks[counted.second_at])
+    win_key, wins = _summed(counted.clicked * n + counted.other, seen)
+    tie_key, ties = _summed(counted.first * n + counted.second, seen_both)
     one, other = np.divmod(win_key, n)
     low = np.minimum(one, other) * n + np.maximum(one, other)
     both = looked_up(tie_key, ties, low)
     rows = examined.counts.rows_in(data, missing)
-    return _comparisons(np.column_stack([one, other]), wins - both, tie_key, ties, rows)
-
-
-def _summed(keys: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
-    found, index = np.unique(keys, return_inverse=True)
-    return found, np.bincount(index, values, minlength=len(found)).astype(np.float64)
-
-
-def _comparisons(won: IntArray, wins: FloatArray, tie_key: IntArray, ties: FloatArray, rows: IntArray) -> Comparisons:
-    tied = np.column_stack(np.divmod(tie_key, len(rows)))
-    known = (rows[won] >= 0).all(axis=1) & (wins > 0)
+    won, only, tied = np.column_stack([one, other]), wins - both, np.column_stack(np.divmod(tie_key, n))
+    known = (rows[won] >= 0).all(axis=1) & (only > 0)
     known_ties = (rows[tied] >= 0).all(axis=1) & (ties > 0)
-    total = np.concatenate([wins[known], ties[known_ties]])
+    total = np.concatenate([only[known], ties[known_ties]])
     if not len(total):
         raise DataError("No click of the log tells two documents of the data apart; there is nothing to learn.")
     unit = total.mean()
     return Comparisons(
         wins=rows[won[known]],
         ties=rows[tied[known_ties]],
-        win_weight=wins[known] / unit,
+        win_weight=only[known] / unit,
         tie_weight=ties[known_ties] / unit,
         counted=True,
     )
+
+
+def _summed(keys: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
+    found, index = np.unique(keys, return_inverse=True)
+    return found, np.bincount(index, values, minlength=len(found)).astype(np.float64)

@@ -253,11 +253,7 @@ def _text_columns(text: Text | None, types: Mapping[str, str], taken: Mapping[st
 
 
 def _part(
-    name: str,
-    role: str,
-    types: Mapping[str, str],
-    said: Mapping[str, Any],
-    known: tuple[tuple[str, float], ...] = (),
+    name: str, role: str, types: Mapping[str, str], said: Mapping[str, Any], known: tuple[tuple[str, float], ...] = ()
 ) -> Column:
     """A column that is no feature; that of the labels with the numbers of its values."""
     type_ = types[name] if types[name] in _TYPES else "other"

@@ -19,7 +19,7 @@ import numpy as np
 
 from luce.checks import one_of
 from luce.data.groups import Groups, from_arrays
-from luce.data.text_files import read_text, reader, reason
+from luce.data.text_files import numbered_lines, read_text, reader, reason
 from luce.data.trec import Judgements, read_judgements
 from luce.errors import DataError, LuceWarning, ParseError
 
@@ -143,19 +143,17 @@ def parse_log(path: str | Path, log_name: str | None = None) -> FeatureLog:
 
 
 def _responses(path: str | Path) -> Iterator[tuple[int | None, Any]]:
-    text = read_text(path)
     try:
-        whole = json.loads(text)
+        whole = json.loads(read_text(path))
     except RecursionError as error:
         raise ParseError(path, "the JSON is nested too deeply for a log.") from error
     except ValueError:  # one a line
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                try:
-                    found = json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    raise ParseError(path, f"this is no valid JSON ({reason(error)}).", number) from error
-                yield from ((number, response) for response in _unpacked(found))
+        for number, line in numbered_lines(path):
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise ParseError(path, f"this is no valid JSON ({reason(error)}).", number) from error
+            yield from ((number, response) for response in _unpacked(found))
         return
     yield from ((None, response) for response in _unpacked(whole))
 
