@@ -323,9 +323,8 @@ def read_scores(path: str | Path, data: Groups) -> FloatArray:
     """Scores from a file with one a line, in the row order of the file that `data` came from; aligned with `data.X`."""
     scores = WordFile(path, ("score",)).read()["score"].called("the score").number()
     if len(scores) != data.n_rows:
-        raise DataError(
-            f"{path} has {len(scores)} scores, and the data have {data.n_rows} documents; one each is needed."
-        )
+        said = f"there are {len(scores)} scores, and the data have {data.n_rows} documents; one each is needed."
+        raise ParseError(path, said)
     return scores if data.row_order is None else scores[data.row_order]
 
 
@@ -354,10 +353,10 @@ def read_base(path: str | Path, data: Groups) -> FloatArray:
                 if data.document_ids is None
                 else ""
             )
-            raise DataError(
-                f"{path} has no score for document {document!r} of query {query!r}; every document of the data needs "
-                f"one.{called}"
+            said = (
+                f"no score for document {document!r} of query {query!r}; every document of the data needs one.{called}"
             )
+            raise ParseError(path, said)
     if beyond := len(scores) - len(set(keys)):
         message = f"{path}: the scores of {beyond:,} documents that the data do not have are not used."
         warnings.warn(message, LuceWarning, stacklevel=3)

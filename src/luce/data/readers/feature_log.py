@@ -66,7 +66,7 @@ def read_log(
         raise ParseError(path, f"the feature {unknown[0]!r} is not in the log." if unknown else "no feature is logged.")
     rows = list(_joined(path, log, None if judgements is None else read_judgements(judgements), judgements))
     if not rows:
-        raise DataError(f"No document of {path} is judged in {judgements}; check that queries and ids agree.")
+        raise DataError(f"No document of the log is judged in {judgements}; check that queries and ids agree.")
     with np.errstate(over="ignore"):  # what float32 cannot hold is refused below
         X = np.array([[found.get(name, math.nan) for name in names] for *_, found in rows], dtype=np.float32)
     if absent == "zero":

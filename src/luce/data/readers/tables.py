@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from luce.data.readers.columns import DISGUISED, FEW_ROWS, LIKE_ID, Encoder, fra
 from luce.data.schema import LEFT_OUT, Schema, TableWords, choose, words
 from luce.data.table import Rows, Table, frame_kind
 from luce.data.table_file import TableFile
-from luce.data.text_files import as_parse_error, border, table_kind
+from luce.data.text_files import border, table_kind
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.types import FloatArray, IntArray
 
@@ -95,18 +94,12 @@ def frame_groups(frame: Any, beside: Mapping[str, Any], keep: Sequence[str] | No
     return replace(JudgedTable(None, table, said).read(), frame=frame_kind(frame))
 
 
-@contextmanager
-def _border(path: Path | None) -> Iterator[None]:
-    with border(path, "a table"), nullcontext() if path is None else as_parse_error(path):
-        yield
-
-
 class JudgedTable:
     """A table and what was said of its columns; passed over once by `read`, and twice by `luce convert`."""
 
     def __init__(self, path: str | Path | None, table: Table, said: Mapping[str, Any]) -> None:
         self.path = Path("" if path is None else path)
-        self._border = partial(_border, None if path is None else self.path)
+        self._border = partial(border, None if path is None else self.path, "a table")
         self._table = table
         with self._border():
             given = words(said)
