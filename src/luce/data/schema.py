@@ -147,11 +147,6 @@ class Schema:
         return tuple(column for column in self.columns if column.role == LEFT_OUT)
 
     @property
-    def labelled(self) -> bool:
-        """Whether a column holds labels; without one they are all 0."""
-        return self.named("label") is not None
-
-    @property
     def categories(self) -> dict[int, tuple[str, ...]]:
         """The names of the codes, by the number of the feature."""
         return {i: column.categories for i, column in enumerate(self.features) if column.type == "category"}

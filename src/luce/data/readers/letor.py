@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from luce.data.groups import Groups
 from luce.data.outline import GrowingMatrix, Outline, outline_of_rows
 from luce.data.readers.letor_kernel import LARGEST, Form, Parsed, parse_lines
-from luce.data.text_files import SUFFIXES, ByteStream, open_bytes, open_text
+from luce.data.text_files import SUFFIXES, ByteStream, numbered_lines, open_text
 from luce.errors import DataError, ParseError
 from luce.numerics.segments import Chunk, map_chunks
 from luce.numerics.threads import n_threads
@@ -295,17 +295,10 @@ def find_query_file(path: Path, given: str | Path | None, batch: bytes) -> Path 
 
 def read_query_file(path: str | Path, data: str | Path, rows: int) -> IntArray:
     """Sizes of queries whose rows lie side by side; they must sum to the rows of the data."""
-    path = Path(path)
-    with open_bytes(path) as stream:
-        lines = stream.read_all().splitlines()
     sizes = []
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if not text:
-            continue
-        if not text.isdigit() or len(text) > 15 or int(text) == 0:
-            shown = text[:40].decode("utf-8", "backslashreplace")
-            raise ParseError(path, f"the query size {shown!r} is not a whole number of at least 1.", number)
+    for line, text in ((line, text.strip()) for line, text in numbered_lines(path)):
+        if not (text.isascii() and text.isdigit()) or len(text) > 15 or int(text) == 0:
+            raise ParseError(path, f"the query size {text[:40]!r} is not a whole number of at least 1.", line)
         sizes.append(int(text))
     if sum(sizes) != rows:
         raise ParseError(
