@@ -268,9 +268,8 @@ def _check_type(column: Column, found: str) -> None:
 
 
 def _kind(type_: str) -> str:
-    return {"text": "text", "category": "text", "number": "numbers", "boolean": "true and false"}.get(
-        type_, f"{type_}s"
-    )
+    names = {"text": "text", "category": "text", "number": "numbers", "boolean": "true and false"}
+    return names.get(type_, f"{type_}s")
 
 
 def _with_type(column: Column) -> str:

@@ -169,15 +169,9 @@ class TrackingProblem(Spec):
 
     def move(self, k: int, widened: float) -> Transition:
         """The transition into step k, its noise widened by a factor."""
-        return transition(
-            self.dynamics,
-            self.span(k),
-            self.dimensions,
-            widen=widened,
-            end=self.end,
-            end_sd=self.end_sd,
-            remaining=float(self.end_time - self.signals.times[k]),
-        )
+        left = float(self.end_time - self.signals.times[k])
+        end: dict[str, Any] = {"end": self.end, "end_sd": self.end_sd, "remaining": left}
+        return transition(self.dynamics, self.span(k), self.dimensions, widen=widened, **end)
 
 
 @dataclass(eq=False)

@@ -242,16 +242,10 @@ class Signals:
         order = np.lexsort((heard, at))
         _say_what_is_odd(at, heard, more)
         order = order[~np.isnan(heard[order])]
-        offsets = np.searchsorted(at[order], every).astype(np.int64)
-        return cls(
-            every,
-            heard[order],
-            np.append(offsets, np.int64(len(order))),
-            None if marks is None else marks[order],
-            None if names is None else names[order],
-            None,
-            dated,
-        )
+        offsets = np.append(np.searchsorted(at[order], every), len(order)).astype(np.int64)
+        marks = None if marks is None else marks[order]
+        names = None if names is None else names[order]
+        return cls(every, heard[order], offsets, marks, names, None, dated)
 
     def __len__(self) -> int:
         return len(self.times)
