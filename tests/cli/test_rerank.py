@@ -156,7 +156,7 @@ def test_diversity(folder, call, method):
     [
         (["train.run", "train.parquet"], "exactly one of them"),
         (["train.run", "train.parquet", "--save", "r", "--model", "base.luce"], "exactly one of them"),
-        (["short.run", "train.parquet", "--save", "r"], "short.run has no score for document 'd"),
+        (["short.run", "train.parquet", "--save", "r"], "short.run: no score for document 'd"),
         (["nothing.run", "train.parquet", "--save", "r"], "nothing.run does not exist"),
         (["bad.csv", "train.parquet", "--save", "r"], "the columns are a, b; needed are qid, docid, score"),
         (["twice.csv", "train.parquet", "--save", "r"], "line 3: document 'd1' of query '1' occurs twice"),

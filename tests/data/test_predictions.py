@@ -50,7 +50,7 @@ def test_bad_input(tmp_path: Path, data: Groups) -> None:
     with pytest.raises(DataError, match="3 documents, and the scores have shape"):
         write_predictions(tmp_path / "x", data, SCORES[:2])
     (tmp_path / "short").write_text("1\n2\n")
-    with pytest.raises(DataError, match="short has 2 scores, and the data have 3 documents"):
+    with pytest.raises(DataError, match="short: there are 2 scores, and the data have 3 documents"):
         read_scores(tmp_path / "short", data)
     (tmp_path / "words").write_text("1\nbest\n3\n")
     with pytest.raises(ParseError, match="words, line 2: the score is 'best'"):

@@ -69,8 +69,7 @@ def test_lattice_has_room_around_any_sources(places):
     assert np.all(np.ptp(rival.points, axis=0) > 0)
     assert np.all(rival.points.min(axis=0) <= sources.positions.min(axis=0))
     assert np.all(rival.points.max(axis=0) >= sources.positions.max(axis=0))
-    weight = rival.initial()
-    weight[:] = 0
+    weight = np.zeros(len(rival.points))
     weight[len(weight) // 2] = 1
     moved = rival.moved(weight, OrnsteinUhlenbeck(0.1, 2.0), 1.0)
     assert moved.shape == (len(rival.points),)

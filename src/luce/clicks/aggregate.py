@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from luce.clicks.counts import ClickCounts, PairCounts, counted
 from luce.errors import DataError
+from luce.numerics.segments import query_index
 from luce.types import FloatArray, IntArray
 
 _MERGE_ROWS = 1 << 20
@@ -187,7 +188,7 @@ class Aggregator:
         if not self._alone:
             with np.errstate(over="ignore"):
                 self._met.add(rows.session[starts] * _SPREAD + rows.query[starts].astype(np.uint64))
-        rows = rows._replace(session=_runs(starts, rows.size))
+        rows = rows._replace(session=query_index(np.append(starts, rows.size)))
         if not rows.position.any():
             rows = rows._replace(position=np.arange(rows.size) - starts[rows.session] + 1)
         if not self._alone:
@@ -209,7 +210,9 @@ class Aggregator:
         # The position of the last click above each row of its session, 0 where there is none.
         last = np.maximum.accumulate(np.where(rows.clicked > 0, np.arange(rows.size), -1))
         above = np.append(-1, last[:-1])
-        after = np.where(above >= starts[_runs(starts, rows.size)], rows.position[np.maximum(above, 0)], 0)
+        after = np.where(
+            above >= starts[query_index(np.append(starts, rows.size))], rows.position[np.maximum(above, 0)], 0
+        )
         self._cells.add(np.column_stack([rows.query, rows.document, rows.position, after]), np.column_stack(sums))
         if self.with_pairs and not self._alone:
             for name, keys in _pair_keys(rows, starts).items():
@@ -330,11 +333,6 @@ def _starts(rows: Rows) -> IntArray:
         return np.arange(rows.size)
     new = (rows.session[1:] != rows.session[:-1]) | (rows.query[1:] != rows.query[:-1])
     return np.flatnonzero(np.append(True, new))
-
-
-def _runs(starts: IntArray, size: int) -> IntArray:
-    """Which of the runs that begin at `starts` every row is in."""
-    return np.repeat(np.arange(len(starts)), np.diff(np.append(starts, size)))
 
 
 def _pair_keys(rows: Rows, starts: IntArray) -> dict[str, IntArray]:

@@ -344,15 +344,13 @@ class Choices:
             )
         bread = np.zeros_like(found.hessian)
         bread[1:, 1:] = np.linalg.inv(found.hessian[1:, 1:])
-        covariance, errors = sandwich(bread, self._scores(found.means[0]), self.counts, bread)
-        return ChoiceFit(vector[:n], covariance[:n, :n], errors, self._influence(found.means, bread[:, :n]))
-
-    def _scores(self, chances: sparse.csr_array) -> sparse.csr_array:
-        """What each document adds to the score."""
-        clicks = self.spread(self.clicks)
+        # What each document adds to the score.
+        chances, clicks = found.means[0], self.spread(self.clicks)
         excess = self.by_document - clicks * np.asarray(chances.sum(axis=1)).ravel()
         of_place = self.clicked - sparse.diags_array(clicks) @ chances
-        return sparse.csr_array(sparse.hstack([of_place, sparse.csr_array(excess[:, None] * self.X)]))
+        scores = sparse.csr_array(sparse.hstack([of_place, sparse.csr_array(excess[:, None] * self.X)]))
+        covariance, errors = sandwich(bread, scores, self.counts, bread)
+        return ChoiceFit(vector[:n], covariance[:n, :n], errors, self._influence(found.means, bread[:, :n]))
 
     def _influence(self, means: tuple[sparse.csr_array, sparse.csr_array, FloatArray], bread: FloatArray) -> FloatArray:
         """H^-1 times the score of one click in each cell, (e_k, x_d) less the means of its group; 0 if not used."""

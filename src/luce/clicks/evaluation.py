@@ -276,7 +276,9 @@ def evaluate(
             key = (metric, estimator)
             a = problem.influence(new, estimator)
             b = problem.influence(now, "ips" if estimator == "snips" else estimator)
-            for found, one in ((estimates, a), (shown, b), (differences, a.less(b))):
+            both: Any = zip(a, b, strict=True)
+            apart = _Influence(*(one - its for one, its in both))
+            for found, one in ((estimates, a), (shown, b), (differences, apart)):
                 found[key] = problem.estimate(one, level)
     return ClickEvaluation(estimates, shown, differences, unseen, problem.least_rho, problem.total, level)
 
@@ -298,11 +300,6 @@ class _Influence(NamedTuple):
     click: FloatArray
     log_theta: FloatArray
     model: FloatArray
-
-    def less(self, other: _Influence) -> _Influence:
-        """The difference of two estimates."""
-        parts: Any = zip(self, other, strict=True)
-        return _Influence(*(one - its for one, its in parts))
 
 
 class _Problem:

@@ -15,20 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from luce.checks import one_of
-from luce.clicks.choice import (
-    LEAST_PLACES,
-    ChoiceFit,
-    Choices,
-    Places,
-    clustered,
-    combined,
-    errors_wide,
-    joint_choice,
-    linked,
-    places_of,
-    smoothed,
-    standardised,
-)
+from luce.clicks import choice
 from luce.clicks.counts import ClickCounts, kind_of
 from luce.clicks.trust import fit_trust
 from luce.data.clicks import Clicks, looked_up
@@ -105,7 +92,7 @@ class Examination(Result):
 
     def interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Least and greatest theta at this level of confidence, place by place."""
-        width = errors_wide(level) * self.standard_error
+        width = choice.errors_wide(level) * self.standard_error
         with np.errstate(over="ignore"):  # an end that is infinite says that nothing is known
             return self.theta * np.exp(-width), self.theta * np.exp(width)
 
@@ -232,20 +219,20 @@ def examination(
         raise SettingError("users='trust' has a method of its own and learns from features; give data and no method.")
     used = counts if users == "last_click" else counts.by_position()
     _check_clicks(used)
-    places = places_of(used)
+    places = choice.places_of(used)
     rows = None if data is None else used.rows_in(data, missing)
-    features = None if data is None or rows is None else partial(standardised, data, rows)
+    features = None if data is None or rows is None else partial(choice.standardised, data, rows)
     lost = 0 if rows is None else int((rows < 0).sum())
     if features is not None and users == "trust":
         X = features()
-        found = _made(used, places, fit_trust(used, places, X, joint_choice(used, places, X).log_theta), "trust")
+        found = _made(used, places, fit_trust(used, places, X, choice.joint_choice(used, places, X).log_theta), "trust")
         unknown = found.standard_error > _WIDE
         which = ", ".join(map(str, found.position[unknown]))
         said = f"The log tells hardly anything of examination beside trust at position {which}; give a longer one."
         return replace(found, notes=(said,) if unknown.any() else ())
     if features is not None and method == "joint":
         return _joint(used, places, features(), lost)
-    islands, problem = linked(used, places)
+    islands, problem = choice.linked(used, places)
     notes: tuple[str, ...] = ()
     if problem and users == "last_click":
         places, share = places.only(islands[0], used)
@@ -255,7 +242,7 @@ def examination(
     elif problem and features is not None:
         found = _joint(used, places, features(), lost)
         return _smooth(replace(found, notes=(f"{problem} Joint choice was taken.", *found.notes)))
-    found = _made(used, places, Choices(used, places).fit(), "conditional", notes)
+    found = _made(used, places, choice.Choices(used, places).fit(), "conditional", notes)
     if method != "auto" or users != "position":
         return found
     if features is not None:
@@ -280,10 +267,10 @@ def given_examination(counts: ClickCounts, theta: Mapping[int, float]) -> Examin
     lacking = [int(k) for k in used.positions if int(k) not in theta]
     if lacking:
         raise DataError(f"No propensity is given for position {lacking[0]}, which the log shows; give one for each.")
-    places = places_of(used)
+    places = choice.places_of(used)
     values = np.array([theta[int(k)] for k in places.position])
     n = len(values)
-    known = ChoiceFit(np.log(values), np.zeros((n, n)), "none", np.zeros((len(used.document), n)))
+    known = choice.ChoiceFit(np.log(values), np.zeros((n, n)), "none", np.zeros((len(used.document), n)))
     return replace(_made(used, places, known, "given"), theta=values / values[0])
 
 
@@ -305,12 +292,14 @@ def _check_clicks(counts: ClickCounts) -> None:
         )
 
 
-def _joint(counts: ClickCounts, places: Places, X: FloatArray, lost: int) -> Examination:
+def _joint(counts: ClickCounts, places: choice.Places, X: FloatArray, lost: int) -> Examination:
     notes = (f"{lost:,} documents are not in the data; joint choice takes them as average ones.",) if lost else ()
-    return _made(counts, places, joint_choice(counts, places, X), "joint", (*notes, _ASTRAY))
+    return _made(counts, places, choice.joint_choice(counts, places, X), "joint", (*notes, _ASTRAY))
 
 
-def _made(counts: ClickCounts, places: Places, fit: ChoiceFit, method: str, notes: tuple[str, ...] = ()) -> Examination:
+def _made(
+    counts: ClickCounts, places: choice.Places, fit: choice.ChoiceFit, method: str, notes: tuple[str, ...] = ()
+) -> Examination:
     return Examination(
         places.position,
         places.after,
@@ -328,10 +317,10 @@ def _made(counts: ClickCounts, places: Places, fit: ChoiceFit, method: str, note
 
 def _smooth(found: Examination) -> Examination:
     """Positions lean on their neighbours; the covariance is that of what is left unknown."""
-    if len(found.position) < LEAST_PLACES:
+    if len(found.position) < choice.LEAST_PLACES:
         return found
     log_theta = np.log(found.theta)
-    lean, left = smoothed(found.position.astype(np.float64), log_theta, found.covariance)
+    lean, left = choice.smoothed(found.position.astype(np.float64), log_theta, found.covariance)
     note = (
         "Positions lean on their neighbours as far as their errors ask for it (method='conditional' or 'joint': not)."
     )
@@ -349,7 +338,7 @@ def _together(conditional: Examination, joint: Examination) -> Examination:
     both = np.hstack([conditional.influence, joint.influence])
     z, other = np.log(conditional.theta), np.log(joint.theta)
     positions = conditional.position.astype(np.float64)
-    gain, left = combined(positions, z, other, clustered(both, conditional.counts))
+    gain, left = choice.combined(positions, z, other, choice.clustered(both, conditional.counts))
     return replace(
         conditional,
         theta=np.exp(z + gain @ (other - z)),
@@ -396,34 +385,30 @@ def pairs(examined: Examination, data: Groups, *, least_theta: float = 0.05, mis
     looks = np.zeros(int(examined.counts.position.max()) + 1)
     looks[examined.position] = 1.0 / np.maximum(examined.theta, least_theta)
     n = examined.counts.n_documents
-    won = counted.with_shown * looks[counted.clicked_at]
-    tied = counted.both * (looks[counted.first_at] * looks[counted.second_at])
-    win_key, wins = _summed(counted.clicked * n + counted.other, won)
-    tie_key, ties = _summed(counted.first * n + counted.second, tied)
+    seen = counted.with_shown * looks[counted.clicked_at]
+    seen_both = counted.both * (looks[counted.first_at] * looks[counted.second_at])
+    win_key, wins = _summed(counted.clicked * n + counted.other, seen)
+    tie_key, ties = _summed(counted.first * n + counted.second, seen_both)
     one, other = np.divmod(win_key, n)
     low = np.minimum(one, other) * n + np.maximum(one, other)
     both = looked_up(tie_key, ties, low)
     rows = examined.counts.rows_in(data, missing)
-    return _comparisons(np.column_stack([one, other]), wins - both, tie_key, ties, rows)
-
-
-def _summed(keys: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
-    found, index = np.unique(keys, return_inverse=True)
-    return found, np.bincount(index, values, minlength=len(found)).astype(np.float64)
-
-
-def _comparisons(won: IntArray, wins: FloatArray, tie_key: IntArray, ties: FloatArray, rows: IntArray) -> Comparisons:
-    tied = np.column_stack(np.divmod(tie_key, len(rows)))
-    known = (rows[won] >= 0).all(axis=1) & (wins > 0)
+    won, only, tied = np.column_stack([one, other]), wins - both, np.column_stack(np.divmod(tie_key, n))
+    known = (rows[won] >= 0).all(axis=1) & (only > 0)
     known_ties = (rows[tied] >= 0).all(axis=1) & (ties > 0)
-    total = np.concatenate([wins[known], ties[known_ties]])
+    total = np.concatenate([only[known], ties[known_ties]])
     if not len(total):
         raise DataError("No click of the log tells two documents of the data apart; there is nothing to learn.")
     unit = total.mean()
     return Comparisons(
         wins=rows[won[known]],
         ties=rows[tied[known_ties]],
-        win_weight=wins[known] / unit,
+        win_weight=only[known] / unit,
         tie_weight=ties[known_ties] / unit,
         counted=True,
     )
+
+
+def _summed(keys: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
+    found, index = np.unique(keys, return_inverse=True)
+    return found, np.bincount(index, values, minlength=len(found)).astype(np.float64)

@@ -151,7 +151,7 @@ class Groups:
     @property
     def labelled(self) -> bool:
         """False for a table without a column of labels, whose `y` is all zero."""
-        return self.schema is None or self.schema.labelled
+        return self.schema is None or self.schema.named("label") is not None
 
     @property
     def judges(self) -> Comparisons | None:

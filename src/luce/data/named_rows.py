@@ -235,24 +235,19 @@ def _relation(source: Source, names: RowNames, missing: str) -> tuple[sparse.csr
     symmetric = "document_a" in table
     columns = SYMMETRIC if symmetric else DIRECTED
     edges, weight = names.pairs(table, columns, missing, "related to itself; leave such edges out.")
-    _check_once(table, edges, names, symmetric)
     known = (edges >= 0).all(axis=1)
+    _, first = np.unique(np.sort(edges[known], axis=1) if symmetric else edges[known], axis=0, return_index=True)
+    again = np.setdiff1d(np.arange(known.sum()), first)
+    if len(again):
+        row = int(np.flatnonzero(known)[again[0]])
+        a, b = (names(int(end)) for end in edges[row])
+        raise table.error(row, f"the edge between {a!r} and {b!r} is given twice; once is allowed.")
     edges, weight = edges[known], weight[known]
     if symmetric:
         edges, weight = np.concatenate([edges, edges[:, ::-1]]), np.concatenate([weight, weight])
     rows = len(names.data.y)
     matrix = sparse.csr_array((weight, (edges[:, 0], edges[:, 1])), shape=(rows, rows))
     return matrix, int(np.count_nonzero(~known))
-
-
-def _check_once(table: Rows, edges: IntArray, names: RowNames, symmetric: bool) -> None:
-    known = np.flatnonzero((edges >= 0).all(axis=1))
-    pairs = np.sort(edges[known], axis=1) if symmetric else edges[known]
-    _, first = np.unique(pairs, axis=0, return_index=True)
-    if len(first) < len(known):
-        row = int(known[np.setdiff1d(np.arange(len(known)), first)[0]])
-        a, b = (names(int(end)) for end in edges[row])
-        raise table.error(row, f"the edge between {a!r} and {b!r} is given twice; once is allowed.")
 
 
 Data = TypeVar("Data", "Groups", "JudgedRun")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -234,11 +235,9 @@ def _line_lists(path: str | Path) -> Iterator[_List]:
             raise ParseError(path, f"the list of query {query!r} is empty; name a document, as in {_FORM}.", line)
         if not all(tiers):
             raise ParseError(path, f"expected {_FORM}, best document first, or a TREC run.", line)
-        seen: set[str] = set()
-        for document in (document for tier in tiers for document in tier):
-            if document in seen:
-                raise ParseError(path, f"document {document!r} stands twice in the list of query {query!r}.", line)
-            seen.add(document)
+        document, times = Counter(document for tier in tiers for document in tier).most_common(1)[0]
+        if times > 1:
+            raise ParseError(path, f"document {document!r} stands twice in the list of query {query!r}.", line)
         yield _List(path, line, query, tiers, weight, above_rest)
 
 

@@ -147,11 +147,6 @@ class Schema:
         return tuple(column for column in self.columns if column.role == LEFT_OUT)
 
     @property
-    def labelled(self) -> bool:
-        """Whether a column holds labels; without one they are all 0."""
-        return self.named("label") is not None
-
-    @property
     def categories(self) -> dict[int, tuple[str, ...]]:
         """The names of the codes, by the number of the feature."""
         return {i: column.categories for i, column in enumerate(self.features) if column.type == "category"}
@@ -253,11 +248,7 @@ def _text_columns(text: Text | None, types: Mapping[str, str], taken: Mapping[st
 
 
 def _part(
-    name: str,
-    role: str,
-    types: Mapping[str, str],
-    said: Mapping[str, Any],
-    known: tuple[tuple[str, float], ...] = (),
+    name: str, role: str, types: Mapping[str, str], said: Mapping[str, Any], known: tuple[tuple[str, float], ...] = ()
 ) -> Column:
     """A column that is no feature; that of the labels with the numbers of its values."""
     type_ = types[name] if types[name] in _TYPES else "other"
@@ -277,9 +268,8 @@ def _check_type(column: Column, found: str) -> None:
 
 
 def _kind(type_: str) -> str:
-    return {"text": "text", "category": "text", "number": "numbers", "boolean": "true and false"}.get(
-        type_, f"{type_}s"
-    )
+    names = {"text": "text", "category": "text", "number": "numbers", "boolean": "true and false"}
+    return names.get(type_, f"{type_}s")
 
 
 def _with_type(column: Column) -> str:

@@ -35,14 +35,7 @@ _QUALITIES = 8
 _FAMILIES = {"linear": 0.3, "heavy": 0.25, "counts": 0.15, "query": 0.1, "sparse": 0.1, "useless": 0.1}
 
 
-def simulate(
-    queries: int = 1000,
-    features: int = 46,
-    *,
-    grades: int = 5,
-    noise: float = 0.5,
-    seed: int = 0,
-) -> Groups:
+def simulate(queries: int = 1000, features: int = 46, *, grades: int = 5, noise: float = 0.5, seed: int = 0) -> Groups:
     """Simulate judged queries of 1 to 200 documents, about 24 on average.
 
     Labels run from 0 to `grades - 1`; `noise` is the standard deviation of the judge. The last feature is constant

@@ -50,7 +50,7 @@ FOREIGN = (
 def border(path: str | Path | None, wanted: str = "") -> Iterator[None]:
     """Turn errors of other libraries into a `ParseError` of this file; `wanted` says what was expected.
 
-    Without a path it is a table in memory that cannot be read.
+    What is wrong with the content is said with the name of the file, too. Without a path it is a table in memory.
 
     >>> with border("x.json", "a list of numbers"):
     ...     int("9" * 5000)
@@ -60,24 +60,15 @@ def border(path: str | Path | None, wanted: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except LuceError:
-        raise
+    except LuceError as error:
+        if type(error) is not DataError or path is None:
+            raise
+        raise ParseError(path, str(error)) from error
     except FOREIGN as error:
         if path is None:
             raise DataError(f"The table cannot be read: {reason(error)}.") from error
         kind = f" as {wanted}" if wanted else ""
         raise ParseError(path, f"cannot be read{kind}: {reason(error)}.") from error
-
-
-@contextmanager
-def as_parse_error(path: str | Path) -> Iterator[None]:
-    """What is wrong with the content of a file is said with its name."""
-    try:
-        yield
-    except ParseError:
-        raise
-    except DataError as error:
-        raise ParseError(path, str(error)) from error
 
 
 def reason(error: BaseException) -> str:
@@ -169,11 +160,15 @@ _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 """How a file is packed, by its first bytes."""
 
 
+class UnopenedError(DataError):
+    """A file that cannot be opened; the message names it."""
+
+
 def absent(path: Path) -> DataError:
     """What to say of a file that is not there, but perhaps compressed beside it."""
     packed = next((path.name + suffix for suffix in SUFFIXES if path.with_name(path.name + suffix).exists()), None)
     advice = "check the name" if packed is None else f"there is {packed}, give that"
-    return DataError(f"{path} does not exist; {advice}.")
+    return UnopenedError(f"{path} does not exist; {advice}.")
 
 
 @contextmanager
@@ -185,9 +180,9 @@ def open_input(path: str | Path) -> Iterator[IO[bytes]]:
     except FileNotFoundError as error:
         raise absent(path) from error
     except IsADirectoryError as error:
-        raise DataError(f"{path} is a folder; give the name of a file in it.") from error
+        raise UnopenedError(f"{path} is a folder; give the name of a file in it.") from error
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}.") from error
+        raise UnopenedError(f"{path} cannot be opened: {getattr(error, 'strerror', None) or error}.") from error
     with stream:
         yield stream
 

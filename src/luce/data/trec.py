@@ -22,15 +22,7 @@ from scipy import sparse
 from luce.data.groups import Groups, document_names
 from luce.data.table import Rows, Table
 from luce.data.table_file import TableFile, WordFile
-from luce.data.text_files import (
-    finite_number,
-    is_table,
-    number,
-    numbered_lines,
-    reader,
-    table_kind,
-    write_text,
-)
+from luce.data.text_files import is_table, number, numbered_lines, reader, table_kind, write_text
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.numerics.segments import query_index
 from luce.registry import canonical, unknown_name
@@ -329,12 +321,10 @@ FORMATS = ("scores", "trec", "csv")
 @reader
 def read_scores(path: str | Path, data: Groups) -> FloatArray:
     """Scores from a file with one a line, in the row order of the file that `data` came from; aligned with `data.X`."""
-    values = [finite_number(path, line, "score", text.strip()) for line, text in numbered_lines(path)]
-    if len(values) != data.n_rows:
-        raise DataError(
-            f"{path} has {len(values)} scores, and the data have {data.n_rows} documents; one each is needed."
-        )
-    scores = np.array(values)
+    scores = WordFile(path, ("score",)).read()["score"].called("the score").number()
+    if len(scores) != data.n_rows:
+        said = f"there are {len(scores)} scores, and the data have {data.n_rows} documents; one each is needed."
+        raise ParseError(path, said)
     return scores if data.row_order is None else scores[data.row_order]
 
 
@@ -363,10 +353,10 @@ def read_base(path: str | Path, data: Groups) -> FloatArray:
                 if data.document_ids is None
                 else ""
             )
-            raise DataError(
-                f"{path} has no score for document {document!r} of query {query!r}; every document of the data needs "
-                f"one.{called}"
+            said = (
+                f"no score for document {document!r} of query {query!r}; every document of the data needs one.{called}"
             )
+            raise ParseError(path, said)
     if beyond := len(scores) - len(set(keys)):
         message = f"{path}: the scores of {beyond:,} documents that the data do not have are not used."
         warnings.warn(message, LuceWarning, stacklevel=3)

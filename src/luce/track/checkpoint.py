@@ -19,6 +19,9 @@ from luce.track.filter import Filter, State, TrackingProblem
 _BLOCKS = [block.name for block in fields(State) if block.name not in ("labels", "step")]
 
 
+_PLAIN = ("speed", "clutter_rate", "window", "r", "keep", "early", "emission_sd")
+
+
 def fingerprint(problem: TrackingProblem) -> str:
     """A digest of signals, sources and settings: a run is resumed with what it was begun with."""
     digest = hashlib.sha256()
@@ -33,10 +36,7 @@ def fingerprint(problem: TrackingProblem) -> str:
         labels,
         type(sources.geometry).__name__,
         *(_text(v) for v in (reception.sigma, reception.detection)),
-        *(
-            getattr(reception, name)
-            for name in ("speed", "clutter_rate", "window", "r", "keep", "early", "emission_sd")
-        ),
+        *(getattr(reception, name) for name in _PLAIN),
         repr(problem.dynamics),
         *(getattr(problem, name) for name in ("engine", "start_time", "start_sd", "end_time", "end_sd")),
         *(problem.particles, problem.threshold, problem.widen, problem.fix_labels),

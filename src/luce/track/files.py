@@ -17,7 +17,7 @@ import numpy as np
 
 from luce.data.late import pa, pq
 from luce.data.table import Rows, Table
-from luce.data.text_files import as_parse_error, reader, write_csv
+from luce.data.text_files import reader, write_csv
 from luce.errors import LuceWarning, ParseError
 from luce.storage import atomic_write, check_output
 from luce.track.geometry import WGS84, Geometry, Plane
@@ -61,16 +61,15 @@ def read_sources(path: str | Path) -> Sources:
             message = f"{path}: {gaps} of {len(table)} sources have no {name}; it counts as 0."
             warnings.warn(message, LuceWarning, stacklevel=2)
     geometry, positions = _geometry_of(table)
-    with as_parse_error(path):
-        return Sources(
-            positions,
-            table["offset"].number(default=0.0) if "offset" in table else None,
-            table["source"].text() if "source" in table else None,
-            start=table["start"].times(-np.inf)[0] if "start" in table else None,
-            stop=table["stop"].times(np.inf)[0] if "stop" in table else None,
-            drift=table["drift"].number(default=0.0) if "drift" in table else None,
-            geometry=geometry,
-        )
+    return Sources(
+        positions,
+        table["offset"].number(default=0.0) if "offset" in table else None,
+        table["source"].text() if "source" in table else None,
+        start=table["start"].times(-np.inf)[0] if "start" in table else None,
+        stop=table["stop"].times(np.inf)[0] if "stop" in table else None,
+        drift=table["drift"].number(default=0.0) if "drift" in table else None,
+        geometry=geometry,
+    )
 
 
 @reader
@@ -81,14 +80,13 @@ def read_signals(path: str | Path) -> Signals:
     table = file.choose([("time", "arrival")], optional, gaps=("arrival", *optional))
     file.say_unused(["time", "arrival", *optional])
     times, dated = table["time"].times()
-    with as_parse_error(path):
-        return Signals.from_rows(
-            times,
-            table["arrival"].number(_OR_EMPTY, default=np.nan),
-            confidence=table["confidence"].number(_OR_EMPTY, default=np.nan) if "confidence" in table else None,
-            labels=table["label"].text() if "label" in table else None,
-            dated=dated,
-        )
+    return Signals.from_rows(
+        times,
+        table["arrival"].number(_OR_EMPTY, default=np.nan),
+        confidence=table["confidence"].number(_OR_EMPTY, default=np.nan) if "confidence" in table else None,
+        labels=table["label"].text() if "label" in table else None,
+        dated=dated,
+    )
 
 
 def write_rows(path: str | Path, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -155,5 +153,4 @@ def read_track(path: str | Path) -> tuple[FloatArray, FloatArray]:
     table = Table.open(path).choose([("time", *axes) for axes in _AXES])
     times, _ = table["time"].times()
     geometry, positions = _geometry_of(table)
-    with as_parse_error(path):
-        return times, geometry.check(positions, "Positions of the track")
+    return times, geometry.check(positions, "Positions of the track")

@@ -74,10 +74,6 @@ class Rival:
             origin, points, axes, replace(reception, sigma=_blurred(reception.sigma, side / reception.mean_speed))
         )
 
-    def initial(self) -> FloatArray:
-        """Anywhere."""
-        return np.full(len(self.points), 1 / len(self.points))
-
     def moved(self, weight: FloatArray, dynamics: Dynamics, span: float) -> FloatArray:
         """Probabilities after a span of time: the target's motion, axis by axis, or a jump anywhere."""
         table = weight.reshape([len(axis) for axis in self.axes])
@@ -173,15 +169,9 @@ class TrackingProblem(Spec):
 
     def move(self, k: int, widened: float) -> Transition:
         """The transition into step k, its noise widened by a factor."""
-        return transition(
-            self.dynamics,
-            self.span(k),
-            self.dimensions,
-            widen=widened,
-            end=self.end,
-            end_sd=self.end_sd,
-            remaining=float(self.end_time - self.signals.times[k]),
-        )
+        left = float(self.end_time - self.signals.times[k])
+        end: dict[str, Any] = {"end": self.end, "end_sd": self.end_sd, "remaining": left}
+        return transition(self.dynamics, self.span(k), self.dimensions, widen=widened, **end)
 
 
 @dataclass(eq=False)
@@ -297,7 +287,9 @@ class Filter:
     def _suspect(self, k: int, evidence: float | None) -> None:
         """Let the rival take step k too and compare its density of the signals with the filter's, if there is one."""
         state, problem, rival = self.state, self.problem, self.problem.rival
-        weight = rival.moved(rival.initial() if k == 0 else state.elsewhere[k - 1], problem.dynamics, problem.span(k))
+        n = len(rival.points)
+        before = np.full(n, 1 / n) if k == 0 else state.elsewhere[k - 1]
+        weight = rival.moved(before, problem.dynamics, problem.span(k))
         state.suspicion[k] = state.suspicion[k - 1] if k > 0 else 0.0
         if problem.signals.was_listening(k):
             theirs, weight = rival.heard(weight, problem.step_at(k, rival.reception).likelihood(rival.points)[0])

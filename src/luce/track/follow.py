@@ -275,8 +275,7 @@ def step_grid(sources: Sources) -> list[float]:
     """Steps to try where nothing is known: eight, from 1/500 to 1/10 of the extent of the sources."""
     first = np.repeat(sources.positions[:1], len(sources), axis=0)
     extent = float(np.max(np.ptp(sources.geometry.displacement(first, sources.positions), axis=0), initial=0.0))
-    result: list[float] = (np.geomspace(0.002, 0.1, 8) * (extent or 1.0)).tolist()
-    return result
+    return list(map(float, np.geomspace(0.002, 0.1, 8) * (extent or 1.0)))
 
 
 def tune(

@@ -240,11 +240,6 @@ class StepModel:
         moved = [replace(self, offsets=self.offsets + sd * float(at)) for at in z]
         return list(zip(log_weight.tolist(), moved, strict=True))
 
-    def check_known_emission(self, what: str) -> None:
-        """Refuse what has one answer for each shift of the emissions."""
-        if self.reception.emission_sd > 0:
-            raise SettingError(f"{what} needs known emission times; emission_sd is {self.reception.emission_sd:g}.")
-
     def tables(self, distances: FloatArray) -> Step:
         """The step's arrays; one row where nothing depends on the range, else one a position."""
         if callable(self.reception.sigma) or callable(self.reception.detection):
@@ -377,8 +372,7 @@ def best_labels(
     >>> best_labels([1.0], [1.0, 0.0], [[0.0, 0.0], [3.0, 4.0]], sigma=0.1)[0]
     array([[0]])
     """
-    step, at = step_of(arrivals, positions, sources, engine, settings)
-    step.check_known_emission("best_labels")
+    step, at = step_of(arrivals, positions, sources, engine, settings, one_answer="best_labels")
     distances = step.all_ranges(at)
     codes, weight = np.empty((len(at), len(step.times)), dtype=np.int64), np.empty(len(at))
     best_matching(step.tables(distances), distances, codes, weight)
@@ -395,22 +389,26 @@ def min_messages(arrivals: ArrayLike, position: ArrayLike, sources: Any, **setti
     >>> says.at.round(6).tolist(), says.before.round(6).tolist(), says.after.round(6).tolist()
     ([[1.0, 0.5]], [[0.0, 0.0]], [[0.0, 3.989423]])
     """
-    step, at = step_of(arrivals, position, sources, "min_factor", settings)
-    step.check_known_emission("min_messages")
+    step, at = step_of(arrivals, position, sources, "min_factor", settings, one_answer="min_messages")
     distances = step.all_ranges(at[:1])
     p_clutter = 1 - np.exp(step.log_gain[0]) / (1 + step.reception.clutter_rate)
     return MinMessages.of(step.tables(distances), distances, step.reception.clutter_density(step.times), p_clutter)
 
 
 def step_of(
-    arrivals: ArrayLike, positions: ArrayLike, sources: Any, engine: str, settings: dict[str, Any]
+    arrivals: ArrayLike, positions: ArrayLike, sources: Any, engine: str, settings: dict[str, Any], one_answer: str = ""
 ) -> tuple[StepModel, FloatArray]:
-    """The model of one step that is given by itself, and the positions, checked; settings as in `log_likelihood`."""
+    """The model of one step that is given by itself, and the positions, checked; settings as in `log_likelihood`.
+
+    `one_answer` names what would have one for each shift of the emissions, where these are not known.
+    """
     settings = dict(settings)
     confidence, labels, time, geometry = (
         settings.pop(name, None) for name in ("confidence", "labels", "time", "geometry")
     )
     reception = Reception.of(settings)
+    if one_answer and reception.emission_sd > 0:
+        raise SettingError(f"{one_answer} needs known emission times; emission_sd is {reception.emission_sd:g}.")
     if time is not None and not math.isfinite(time):
         raise SettingError(f"time is {time!r}; it must be a finite number.")
     places = Sources.of(sources, geometry)

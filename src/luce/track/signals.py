@@ -240,19 +240,12 @@ class Signals:
         if len(every) == 0:
             raise DataError("There are no signals: give at least one time step.")
         order = np.lexsort((heard, at))
-        _say_if_sorted(at, heard, more)
-        _say_if_missing(at, heard)
+        _say_what_is_odd(at, heard, more)
         order = order[~np.isnan(heard[order])]
-        offsets = np.searchsorted(at[order], every).astype(np.int64)
-        return cls(
-            every,
-            heard[order],
-            np.append(offsets, np.int64(len(order))),
-            None if marks is None else marks[order],
-            None if names is None else names[order],
-            None,
-            dated,
-        )
+        offsets = np.append(np.searchsorted(at[order], every), len(order)).astype(np.int64)
+        marks = None if marks is None else marks[order]
+        names = None if names is None else names[order]
+        return cls(every, heard[order], offsets, marks, names, None, dated)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -360,24 +353,20 @@ def _check_values(arrivals: FloatArray, confidence: FloatArray | None) -> None:
         raise DataError(f"A confidence is {wrong:g}; it is the probability that a signal is genuine, between 0 and 1.")
 
 
-def _say_if_sorted(times: FloatArray, arrivals: FloatArray, steps: FloatArray) -> None:
+def _say_what_is_odd(times: FloatArray, arrivals: FloatArray, steps: FloatArray) -> None:
+    """Say it where rows were sorted, or are left out."""
+    said, total = [], len(np.unique(times))
     if np.any(np.diff(times) < 0) or np.any(np.diff(steps) < 0):
-        warnings.warn("Signals were not in order of time; they were sorted.", LuceWarning, stacklevel=4)
-    same = np.diff(times) == 0
-    wrong = np.unique(times[1:][same & (np.diff(arrivals) < 0)])
+        said.append("Signals were not in order of time; they were sorted.")
+    wrong = np.unique(times[1:][(np.diff(times) == 0) & (np.diff(arrivals) < 0)])
     if len(wrong):
-        total = len(np.unique(times))
-        text = f"Arrivals of {len(wrong)} of {total} steps were out of order; they were sorted."
-        warnings.warn(text, LuceWarning, stacklevel=4)
-
-
-def _say_if_missing(times: FloatArray, arrivals: FloatArray) -> None:
+        said.append(f"Arrivals of {len(wrong)} of {total} steps were out of order; they were sorted.")
     missing = np.isnan(arrivals)
     beside = missing & np.isin(times, times[~missing])
     if np.any(beside):
-        steps, total = len(np.unique(times[beside])), len(np.unique(times))
-        text = (
-            f"{np.count_nonzero(beside)} arrivals in {steps} of {total} steps are NaN beside others of their step; "
-            "they count as not heard."
+        said.append(
+            f"{np.count_nonzero(beside)} arrivals in {len(np.unique(times[beside]))} of {total} steps are NaN beside "
+            "others of their step; they count as not heard."
         )
+    for text in said:
         warnings.warn(text, LuceWarning, stacklevel=4)

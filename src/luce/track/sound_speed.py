@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from luce.data.table import Table
-from luce.data.text_files import as_parse_error, reader
+from luce.data.text_files import reader
 from luce.errors import DataError, ParseError, SettingError
 from luce.numerics.compiled import kernel, part
 from luce.track.geometry import WGS84, Geometry
@@ -234,5 +234,4 @@ def read_speed(path: str | Path) -> SpeedGrid:
         raise ParseError(path, f"the grid is not whole: {size - known} of {size} places (and seasons) have no speed.")
     values = np.empty(shape)
     values[codes] = speed
-    with as_parse_error(path):
-        return SpeedGrid(axes[-2], axes[-1], values, earth=earth, seasons=axes[0] if season else None)
+    return SpeedGrid(axes[-2], axes[-1], values, earth=earth, seasons=axes[0] if season else None)

@@ -19,7 +19,7 @@ import numpy as np
 
 from luce.checks import one_of
 from luce.data.groups import Groups, from_arrays
-from luce.data.text_files import read_text, reader, reason
+from luce.data.text_files import numbered_lines, read_text, reader, reason
 from luce.data.trec import Judgements, read_judgements
 from luce.errors import DataError, LuceWarning, ParseError
 
@@ -66,7 +66,7 @@ def read_log(
         raise ParseError(path, f"the feature {unknown[0]!r} is not in the log." if unknown else "no feature is logged.")
     rows = list(_joined(path, log, None if judgements is None else read_judgements(judgements), judgements))
     if not rows:
-        raise DataError(f"No document of {path} is judged in {judgements}; check that queries and ids agree.")
+        raise DataError(f"No document of the log is judged in {judgements}; check that queries and ids agree.")
     with np.errstate(over="ignore"):  # what float32 cannot hold is refused below
         X = np.array([[found.get(name, math.nan) for name in names] for *_, found in rows], dtype=np.float32)
     if absent == "zero":
@@ -130,7 +130,10 @@ def parse_log(path: str | Path, log_name: str | None = None) -> FeatureLog:
     for line, response in _responses(path):
         try:
             documents = dict(_documents(response, log_name))
-            _check_texts(documents)
+            for name in (*documents, *{name for features in documents.values() for name in features}):
+                # JSON can spell half a character, which no file can hold; and NUL, which some formats drop.
+                if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+                    raise DataError(f"the name {name!a} holds something that is no character; mend it.")
         except (DataError, RecursionError) as error:
             raise ParseError(path, reason(error), line) from error
         log.append((_query(response), documents))
@@ -139,27 +142,18 @@ def parse_log(path: str | Path, log_name: str | None = None) -> FeatureLog:
     return log
 
 
-def _check_texts(documents: Logged) -> None:
-    """JSON can spell half a character, which no file can hold; and NUL, which some formats drop."""
-    for name in (*documents, *{name for features in documents.values() for name in features}):
-        if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise DataError(f"the name {name!a} holds something that is no character; mend it.")
-
-
 def _responses(path: str | Path) -> Iterator[tuple[int | None, Any]]:
-    text = read_text(path)
     try:
-        whole = json.loads(text)
+        whole = json.loads(read_text(path))
     except RecursionError as error:
         raise ParseError(path, "the JSON is nested too deeply for a log.") from error
     except ValueError:  # one a line
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                try:
-                    found = json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    raise ParseError(path, f"this is no valid JSON ({reason(error)}).", number) from error
-                yield from ((number, response) for response in _unpacked(found))
+        for number, line in numbered_lines(path):
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise ParseError(path, f"this is no valid JSON ({reason(error)}).", number) from error
+            yield from ((number, response) for response in _unpacked(found))
         return
     yield from ((None, response) for response in _unpacked(whole))
 

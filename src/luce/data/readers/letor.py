@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from luce.data.groups import Groups
 from luce.data.outline import GrowingMatrix, Outline, outline_of_rows
 from luce.data.readers.letor_kernel import LARGEST, Form, Parsed, parse_lines
-from luce.data.text_files import SUFFIXES, ByteStream, open_bytes, open_text
+from luce.data.text_files import SUFFIXES, ByteStream, numbered_lines, open_text
 from luce.errors import DataError, ParseError
 from luce.numerics.segments import Chunk, map_chunks
 from luce.numerics.threads import n_threads
@@ -186,7 +186,7 @@ class LetorFile:
                 matrix.reserve(first + int(starts[-1]), first)
                 X = matrix.rows(first, first + int(starts[-1]))
                 rooms = [X[a:b] for a, b in pairwise(starts)]
-                parsed = map_chunks(partial(_parsed, batch, form, rooms), blocks)
+                parsed = map_chunks(partial(parse_lines, batch, form, rooms), blocks)
                 columns.width = max(columns.width, *(block.width for block in parsed))
                 if columns.width <= matrix.width:
                     break
@@ -214,10 +214,6 @@ class LetorFile:
                 X[target : target + rows] = X[start : start + rows]
             columns.add(text, block)
         return int(starts[-1])
-
-
-def _parsed(batch: bytes, form: Form, rooms: Sequence[NDArray[np.float32]], i: int, block: Chunk) -> Parsed:
-    return parse_lines(batch, block, rooms[i], form)
 
 
 def line_batches(stream: ByteStream) -> Iterator[bytes]:
@@ -299,17 +295,10 @@ def find_query_file(path: Path, given: str | Path | None, batch: bytes) -> Path 
 
 def read_query_file(path: str | Path, data: str | Path, rows: int) -> IntArray:
     """Sizes of queries whose rows lie side by side; they must sum to the rows of the data."""
-    path = Path(path)
-    with open_bytes(path) as stream:
-        lines = stream.read_all().splitlines()
     sizes = []
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if not text:
-            continue
-        if not text.isdigit() or len(text) > 15 or int(text) == 0:
-            shown = text[:40].decode("utf-8", "backslashreplace")
-            raise ParseError(path, f"the query size {shown!r} is not a whole number of at least 1.", number)
+    for line, text in ((line, text.strip()) for line, text in numbered_lines(path)):
+        if not (text.isascii() and text.isdigit()) or len(text) > 15 or int(text) == 0:
+            raise ParseError(path, f"the query size {text[:40]!r} is not a whole number of at least 1.", line)
         sizes.append(int(text))
     if sum(sizes) != rows:
         raise ParseError(

@@ -11,6 +11,7 @@ everything else.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,9 +74,9 @@ class _Room(NamedTuple):
     """The last row that had each feature."""
 
 
-def parse_lines(batch: bytes, block: Chunk, X: NDArray[np.float32], form: Form) -> Parsed:
-    """Parse the lines of a block into the rows of X."""
-    text, lines = np.frombuffer(batch, dtype=np.uint8), len(X)
+def parse_lines(batch: bytes, form: Form, rooms: Sequence[NDArray[np.float32]], i: int, block: Chunk) -> Parsed:
+    """Parse the lines of block i into its room, which has a row a line."""
+    text, X, lines = np.frombuffer(batch, dtype=np.uint8), rooms[i], len(rooms[i])
     y, documents = np.empty(lines), np.empty((lines, 2), np.int64)
     runs, fixes = np.empty((lines if form.want_qid else 0, 3), np.int64), np.empty((64, 4), np.int64)
     while True:

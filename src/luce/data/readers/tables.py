@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from luce.data.readers.columns import DISGUISED, FEW_ROWS, LIKE_ID, Encoder, fra
 from luce.data.schema import LEFT_OUT, Schema, TableWords, choose, words
 from luce.data.table import Rows, Table, frame_kind
 from luce.data.table_file import TableFile
-from luce.data.text_files import as_parse_error, border, table_kind
+from luce.data.text_files import border, table_kind
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.types import FloatArray, IntArray
 
@@ -95,18 +94,12 @@ def frame_groups(frame: Any, beside: Mapping[str, Any], keep: Sequence[str] | No
     return replace(JudgedTable(None, table, said).read(), frame=frame_kind(frame))
 
 
-@contextmanager
-def _border(path: Path | None) -> Iterator[None]:
-    with border(path, "a table"), nullcontext() if path is None else as_parse_error(path):
-        yield
-
-
 class JudgedTable:
     """A table and what was said of its columns; passed over once by `read`, and twice by `luce convert`."""
 
     def __init__(self, path: str | Path | None, table: Table, said: Mapping[str, Any]) -> None:
         self.path = Path("" if path is None else path)
-        self._border = partial(_border, None if path is None else self.path)
+        self._border = partial(border, None if path is None else self.path, "a table")
         self._table = table
         with self._border():
             given = words(said)
@@ -165,7 +158,16 @@ class JudgedTable:
                 matrix.reserve(parts.rows, first)
                 encoder.fill(matrix.rows(first, parts.rows), batch, parts.labels)
             if parts.rows:
-                X = self._finished(encoder, matrix.finish(parts.rows, matrix.width))
+                X = matrix.finish(parts.rows, matrix.width)
+                # With the codes and columns that the whole table decided on.
+                self.schema, codes, kept = encoder.finish()
+                self._warn(encoder)
+                changed = [(j, new) for j, new in enumerate(codes) if new is not None and j in kept]
+                for first in range(0, len(X) if changed else 0, _BLOCK):
+                    block = X[first : first + _BLOCK]
+                    for j, new in changed:
+                        block[:, j] = new[np.nan_to_num(block[:, j], nan=len(new) - 1).astype(np.int32)]
+                X = X if len(kept) == X.shape[1] else np.ascontiguousarray(X[:, kept])
                 if self.schema.text is not None:
                     X = np.concatenate([X, self._of_texts(parts)], axis=1)
             outline = parts.outline(self.schema)
@@ -191,17 +193,6 @@ class JudgedTable:
             self.schema = replace(self.schema, text=text)
             text.fit(None) if text.corpus is not None else text.learn(fields, parts.ids(text.doc))
         return text.of_texts(found[text.query], fields)
-
-    def _finished(self, encoder: Encoder, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The matrix with the codes and columns that the whole table decided on."""
-        self.schema, codes, kept = encoder.finish()
-        self._warn(encoder)
-        changed = [(j, new) for j, new in enumerate(codes) if new is not None and j in kept]
-        for first in range(0, len(X) if changed else 0, _BLOCK):
-            block = X[first : first + _BLOCK]
-            for j, new in changed:
-                block[:, j] = new[np.nan_to_num(block[:, j], nan=len(new) - 1).astype(np.int32)]
-        return X if len(kept) == X.shape[1] else np.ascontiguousarray(X[:, kept])
 
     def _warn(self, encoder: Encoder) -> None:
         said = []

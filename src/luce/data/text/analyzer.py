@@ -31,21 +31,12 @@ class Tokens(NamedTuple):
         """How many tokens every text has."""
         return np.diff(self.offsets)
 
-    def mapped(self, new: NDArray[np.int32]) -> Tokens:
-        """The same tokens under other numbers."""
-        return Tokens(new[self.ids], self.offsets)
-
     def expanded(self, parts: Tokens) -> Tokens:
         """Every token replaced by its parts."""
         sizes = parts.lengths[self.ids]
         ends = np.concatenate([[0], np.cumsum(sizes)])
         place = np.arange(ends[-1]) - np.repeat(ends[:-1] - parts.offsets[self.ids], sizes)
         return Tokens(parts.ids[place], ends[self.offsets])
-
-    def kept(self, keep: NDArray[np.bool_]) -> Tokens:
-        """Some of the tokens."""
-        ends = np.concatenate([[0], np.cumsum(keep)])
-        return Tokens(self.ids[keep], ends[self.offsets])
 
 
 class _Numbers(dict[str, int]):
@@ -82,12 +73,12 @@ class Analysis:
         number = self._other["word"]
         new = list(self._exact)[len(self._of_exact) :]
         self._of_exact += [number[stem(term) if len(term) <= _SHORT else stem.__wrapped__(term)] for term in new]
-        return exact.mapped(np.array(self._of_exact, dtype=np.int32))
+        return Tokens(np.array(self._of_exact, dtype=np.int32)[exact.ids], exact.offsets)
 
     def numbers(self, exact: Tokens) -> Tokens:
         """The words that are numbers."""
-        digit = np.array([term[0].isdigit() for term in self._exact], dtype=bool)
-        return exact.kept(digit[exact.ids]) if len(digit) else exact
+        keep = np.array([term[0].isdigit() for term in self._exact], dtype=bool)[exact.ids]
+        return Tokens(exact.ids[keep], np.concatenate([[0], np.cumsum(keep)])[exact.offsets])
 
     def close_grams(self) -> None:
         """From now on all grams that are new have one number: those of documents that no query has."""
