@@ -45,11 +45,7 @@ def _engine(name: str, given: Any) -> Mapping[str, Any]:
     raise SettingError(f"{name} is {given!r}; it must be a mapping from names of LightGBM's parameters to values.")
 
 
-def _own_loss(scorer: Any) -> bool:
-    return scorer.objective is None
-
-
-_OF_LOSS = (_own_loss, "a loss of luce, which an objective of LightGBM takes the place of")
+_OF_LOSS = (lambda own: own.objective is None, "a loss of luce, which an objective of LightGBM takes the place of")
 
 
 class TreesScorer(Spec):

@@ -81,9 +81,9 @@ class ClosedForm(Trainer):
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse what has no closed form."""
-        alone = isinstance(loss, NDCGSquare) or (
-            isinstance(loss, NDCGMix) and not loss.chooses_alpha and _square_alone(loss)
-        )
+        alone = isinstance(loss, NDCGSquare)
+        if isinstance(loss, NDCGMix) and not loss.chooses_alpha:
+            alone = [name for name, weight in zip(loss.names, loss.alpha, strict=True) if weight > 0] == ["square"]
         if not alone or getattr(loss, "link", None) is not None or scorer.name != "linear":
             raise SettingError(
                 f"The trainer {self.name!r} solves the loss 'ndcg_square', or 'ndcg_mix' of the square alone, without "
@@ -110,10 +110,6 @@ class ClosedForm(Trainer):
             w = np.linalg.lstsq(square[:n, :n], right[:n] - square[:n, n] * loss.offset, rcond=1e-12)[0]
         fitted, at = bound.fitted(w), np.append(w, loss.offset)
         return task.trained_at_once(fitted, float(0.5 * at @ square @ at - right @ at), loss)
-
-
-def _square_alone(loss: NDCGMix) -> bool:
-    return all((weight > 0) == (name == "square") for weight, name in zip(loss.alpha, loss.names, strict=True))
 
 
 def _moments(bound: LinearScorer, data: Groups, weight: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ from luce.data.comparisons import Comparisons
 from luce.data.statements import Statements
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Loss, Outputs, Target, statements
-from luce.losses.cdn.functions import INFINITE, Felt, Gaussian, Sigmoid, all_pairs, each_alone, family_of, listed_pairs
+from luce.losses.cdn.functions import Felt, Gaussian, Sigmoid, all_pairs, each_alone, family_of, listed_pairs
 from luce.losses.cdn.order_graph import (
     Edges,
     Hubs,
@@ -190,15 +190,6 @@ class CDN(Loss):
         """
         checked = np.asarray(offsets, dtype=np.int64)
         return int(np.sum(self.prepare(target, check_offsets(checked, int(checked[-1]))).n_edges == 0))
-
-    def log_marginals(self, r: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Logarithms of phi(r, infinity) and phi(infinity, r), multiplied over the functions."""
-        first, second = np.zeros(len(r)), np.zeros(len(r))
-        far = np.full(len(r), INFINITE)
-        for w1, w2 in self._weights:
-            first += self._family.terms(w1 * r, far).log
-            second += self._family.terms(far, w2 * r).log
-        return first, second
 
     def pair_chances(
         self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None

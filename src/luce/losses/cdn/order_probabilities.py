@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from luce.errors import SettingError
 from luce.losses.base import check_scores
+from luce.losses.cdn.functions import INFINITE
 from luce.losses.cdn.loss import CDN
 from luce.types import FloatArray, IntArray
 
@@ -139,7 +140,9 @@ def _log_independent(network: CDN, scores: FloatArray) -> float:
     same = one == other
     # A pair of two documents has one edge, which meets itself (twice in a star, once for each end).
     itself = alone / (2.0 if network.topology == "star" else 1.0)
-    first, second = network.log_marginals(r)
+    far = np.full(len(r), INFINITE)
+    first = np.sum([network._family.terms(w1 * r, far).log for w1, _ in network.weights], axis=0)
+    second = np.sum([network._family.terms(far, w2 * r).log for _, w2 in network.weights], axis=0)
     return float(itself[one[same]].sum() + first[one[~same]].sum() + second[other[~same]].sum())
 
 
