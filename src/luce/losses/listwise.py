@@ -83,21 +83,18 @@ class ClickChoice(ConjugateLoss):
     def prepare(self, target: Target | Clicks, offsets: IntArray) -> _Choices:
         """Weighted choices and the logarithms of weighted exposures."""
         if isinstance(target, Clicks):
-            clicks, exposure = target.clicks, target.exposure
-            if len(clicks) != offsets[-1]:
-                raise DataError(f"{offsets[-1]} scores need as many clicks; got {len(clicks)}.")
+            chosen, exposure = target.clicks, target.exposure
+            if len(chosen) != offsets[-1]:
+                raise DataError(f"{offsets[-1]} scores need as many clicks; got {len(chosen)}.")
+            seen = exposure > 0
+            total = np.where(seen, exposure + self.prior, 1.0)
+            chosen, log_exposure = chosen * total**-self.temper, np.full(len(chosen), -np.inf)
+            log_exposure[seen] = (1.0 - self.temper) * np.log(total[seen])
         else:
-            clicks = as_labels(self, target, offsets)
-            if np.any(clicks < 0):
+            chosen = as_labels(self, target, offsets)
+            if np.any(chosen < 0):
                 raise DataError("click_choice takes grades as numbers of choices; they must be at least 0.")
-            return self._chosen(clicks, np.zeros(len(clicks)), offsets)
-        seen = exposure > 0
-        total = np.where(seen, exposure + self.prior, 1.0)
-        log_exposure = np.where(seen, (1.0 - self.temper) * np.log(total), -np.inf)
-        return self._chosen(clicks * total**-self.temper, log_exposure, offsets)
-
-    @staticmethod
-    def _chosen(chosen: FloatArray, log_exposure: FloatArray, offsets: IntArray) -> _Choices:
+            log_exposure = np.zeros(len(chosen))
         return _Choices(chosen, log_exposure, offsets, np.add.reduceat(chosen, offsets[:-1]) > 0)
 
     def conjugate(self, s: FloatArray, run: Run, known: _Choices) -> Costs:

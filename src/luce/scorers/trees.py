@@ -123,9 +123,7 @@ class TreesScorer(Spec):
                 f"{self.objective!r} takes all of them: leave one of the two out."
             )
         if self.curvature in OVER_PAIRS and self.lambda_l2 > 0:
-            raise SettingError(
-                f"curvature={self.curvature!r} averages gradients, which needs lambda_l2=0; leave lambda_l2 out."
-            )
+            raise SettingError(f"curvature={self.curvature!r} averages gradients, without lambda_l2; leave that out.")
 
     def least_in_leaf(self, n_rows: int) -> int:
         """Documents of a leaf at least."""

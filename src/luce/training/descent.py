@@ -176,15 +176,6 @@ class LinearStream:
         deviation = np.sqrt(self.square / max(self.rows, 1))
         return Standardisation(self.mean, reciprocal(deviation, 1e-7 * np.abs(self.mean)))
 
-    def _see(self, data: Groups) -> None:
-        """Join the moments of new rows (Chan's update of mean and sum of squares)."""
-        new = standardise(data.X)
-        total = self.rows + data.n_rows
-        delta = new.mean - self.mean
-        self.square += new.sd**2 * data.n_rows + delta**2 * self.rows * data.n_rows / total
-        self.mean = self.mean + delta * data.n_rows / total
-        self.rows = total
-
     def learn(self, data: Groups, loss: Loss) -> tuple[FittedLinear, Loss]:
         """One pass over the queries of `data` in their order; returns the scorer and the loss as they now are."""
         own = len(loss.parameters)
@@ -193,7 +184,11 @@ class LinearStream:
             self.sum_squares = np.concatenate([self.sum_squares, np.zeros(own)])
         for first, last in chunk_queries(data.offsets, self.batch_rows):
             batch = data.take(np.arange(first, last))
-            self._see(batch)
+            # Moments of new rows are joined by Chan's update of mean and sum of squares.
+            new, total = standardise(batch.X), self.rows + batch.n_rows
+            delta = new.mean - self.mean
+            self.square += new.sd**2 * batch.n_rows + delta**2 * self.rows * batch.n_rows / total
+            self.mean, self.rows = self.mean + delta * batch.n_rows / total, total
             scorer = LinearScorer()._changed(scale=self._scale())
             objective = Objective(batch, scorer, loss, self.l2)
             _, grad = objective.value_and_grad(self.vector)

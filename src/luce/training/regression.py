@@ -230,11 +230,15 @@ class Retargeting(Algorithm):
         data = task.data
         levels = levels_of(data.y, data.offsets)
         targets: FloatArray = np.float64(self.margin) * levels.level.astype(np.float64)
+        regressor: Any = LinearRegression(self.l2) if self.regressor == "linear_regression" else RandomForest()
+        scorer = None
+        if self.regressor == "mart":
+            regressor, scorer = Boosting(), TreesScorer(objective="regression")
         found: list[FittedScorer] = []
         run = task.start_run(self.max_iter, self.early_stopping, lambda _: task.judged_scorer(found[-1]))
         while run.goes_on:
-            fitted = self._regressed(replace(task, data=replace(data, y=targets), valid=None, progress=None))
-            found.append(fitted)
+            again = replace(task, data=replace(data, y=targets), valid=None, progress=None, scorer=scorer)
+            found.append(fitted := regressor.train(again).scorer)
             scores = fitted.score(data.X, data.offsets)
             moved = nearest_targets(scores, levels, float(self.margin))
             value = 0.5 * float(np.sum((scores - moved) ** 2)) / data.n_queries
@@ -246,10 +250,3 @@ class Retargeting(Algorithm):
                 break
         best = run.history.best_iteration
         return Trained(found[-1 if best is None else best - 1], None, run.history)
-
-    def _regressed(self, task: Task) -> FittedScorer:
-        if self.regressor == "mart":
-            return Boosting().train(replace(task, scorer=TreesScorer(objective="regression"))).scorer
-        regressor: Any = LinearRegression(self.l2) if self.regressor == "linear_regression" else RandomForest()
-        fitted: FittedScorer = regressor.train(replace(task, scorer=None)).scorer
-        return fitted

@@ -19,7 +19,6 @@ from luce.losses.cdn.order_graph import (
     Hubs,
     Pairs,
     by_document,
-    by_graph,
     draw,
     edge_counts,
     edges_of,
@@ -204,7 +203,8 @@ class CDN(Loss):
         said = statements(self, target, offsets).closed()
         if isinstance(target, Comparisons):
             said = order_graphs(said, closure=self.closure, acyclic=self.acyclic)
-        n_edges = _by_query(said, edge_counts(said) * said.times)
+        bounds = said.by_query
+        n_edges = np.bincount(query_index(bounds), edge_counts(said) * said.times, len(bounds) - 1).astype(np.float64)
         if not n_edges.any() and np.diff(offsets).max(initial=0) > 1:
             what = "The target has no preference (all its pairs are tied): 'cdn' has nothing to learn from."
             warnings.warn(what, LuceWarning, stacklevel=2)
@@ -230,7 +230,8 @@ class CDN(Loss):
         if self.topology == "star":
             return found._replace(edges=edges, hubs=by_document(edges, said))
         if self.topology == "full":
-            return found._replace(edges=edges, hubs=by_graph(edges))
+            graphs = Hubs(np.arange(len(edges.better)), edges.graphs, np.arange(len(edges.graphs)))
+            return found._replace(edges=edges, hubs=graphs)
         if self.topology == "list":
             by_better = np.lexsort((edges.better, query_index(edges.graphs)))
             parts = (edges.better[by_better], edges.worse[by_better], edges.weight[by_better])
@@ -437,12 +438,6 @@ def _lists(weights: FloatArray, better: IntArray, r: FloatArray, m: FloatArray, 
         if len(felt.bend):
             # Repeated edges to one document would add up inside p: p covers them, p (1 - p) might not.
             felt.bend[:] += w * w * p
-
-
-def _by_query(said: Statements, of_chains: FloatArray) -> FloatArray:
-    """Sums over the chains of every query."""
-    bounds = said.by_query
-    return np.bincount(query_index(bounds), of_chains, len(bounds) - 1).astype(np.float64)
 
 
 def _count_terms(topology: str, network: Network) -> FloatArray:
