@@ -54,11 +54,8 @@ def map_chunks(function: Callable[[int, Chunk], T], chunks: Sequence[Chunk]) -> 
     """`[function(i, chunk) ...]`, on threads; nested calls run serially."""
     threads = min(n_threads(), len(chunks))
     if threads <= 1 or getattr(_inside, "chunk", False):
-        results: list[Any] = []
-        for i, chunk in enumerate(chunks):
-            results.append(function(i, chunk))
-        return results
-    results = [None] * len(chunks)
+        return [function(i, chunk) for i, chunk in enumerate(chunks)]
+    results: list[Any] = [None] * len(chunks)
     following = iter(range(len(chunks)))
 
     def work() -> None:

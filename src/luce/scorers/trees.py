@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from luce.checks import is_whole
 from luce.data.filling import Filling
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.forest import Forest
@@ -24,27 +23,23 @@ _MOST = 2**31 - 1
 _OWN = ("objective", "members", "curvature", "curvature_floor", "reestimate", "monotone", "categorical", "engine")
 
 
-def _features(name: str, given: Any) -> Any:
-    if isinstance(given, Sequence | np.ndarray) or is_whole(given):
-        return given
-    raise SettingError(f"{name} is {given!r}; it must be None, or names or numbers of features.")
+def _of_kind(kinds: Any, words: str) -> Callable[[str, Any], Any]:
+    """The check of a setting that is of one of these kinds."""
+
+    def convert(name: str, given: Any) -> Any:
+        if isinstance(given, kinds):
+            return given
+        raise SettingError(f"{name} is {given!r}; it must be {words}.")
+
+    return convert
 
 
-def _monotone(name: str, given: Any) -> Any:
-    if isinstance(given, Mapping | Sequence | np.ndarray):
-        return given
-    raise SettingError(
-        f"{name} is {given!r}; it must be None, a list of -1, 0 and 1, a mapping from names of features to them, or "
-        "such a text."
-    )
-
-
-def _engine(name: str, given: Any) -> Mapping[str, Any]:
-    if isinstance(given, Mapping):
-        return given
-    raise SettingError(f"{name} is {given!r}; it must be a mapping from names of LightGBM's parameters to values.")
-
-
+_monotone = _of_kind(
+    (Mapping, Sequence, np.ndarray),
+    "None, a list of -1, 0 and 1, a mapping from names of features to them, or such a text",
+)
+_features = _of_kind((Sequence, np.ndarray, int, np.integer), "None, or names or numbers of features")
+_engine = _of_kind(Mapping, "a mapping from names of LightGBM's parameters to values")
 _OF_LOSS = (lambda own: own.objective is None, "a loss of luce, which an objective of LightGBM takes the place of")
 
 
