@@ -147,6 +147,16 @@ def shares(values: FloatArray, firsts: IntArray, sizes: IntArray) -> tuple[Float
     return logs, np.exp(values - np.repeat(logs, sizes))
 
 
+def centred(values: FloatArray, offsets: IntArray) -> FloatArray:
+    """Values, or rows of them, less their mean over the query.
+
+    >>> centred(np.array([1.0, 3.0, 5.0]), np.array([0, 2, 3])).tolist()
+    [-1.0, 1.0, 0.0]
+    """
+    means = np.add.reduceat(values, offsets[:-1]).T / np.diff(offsets)
+    return np.asarray(values - np.repeat(means.T, np.diff(offsets), axis=0))
+
+
 def query_index(offsets: IntArray) -> IntArray:
     """The number of the query of every row.
 

@@ -291,9 +291,3 @@ def _cosine(data: Groups, normalise: str | None) -> FloatArray:
 
     map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS))
     return sums
-
-
-def centred(sums: FloatArray, offsets: IntArray) -> FloatArray:
-    """Kernel sums minus their mean over the documents of the query."""
-    means = np.add.reduceat(sums, offsets[:-1]) / np.diff(offsets)[:, None]
-    return sums - means[query_index(offsets)]

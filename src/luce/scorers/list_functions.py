@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from luce.checks import is_whole
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
-from luce.numerics.segments import query_index
+from luce.numerics.segments import centred, query_index
 from luce.scorers.kernel_sums import (
     FittedLists,
     Kernel,
     Normalisation,
-    centred,
     check_kernels,
     default_kernels,
     kernel_name,

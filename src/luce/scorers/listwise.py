@@ -19,11 +19,11 @@ from scipy.special import logsumexp
 
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
+from luce.numerics.segments import centred
 from luce.scorers.kernel_sums import (
     FittedReranker,
     Kernel,
     Normalisation,
-    centred,
     check_kernels,
     kernel_name,
     kernel_sums,
@@ -117,7 +117,7 @@ class FittedListwise(FittedReranker):
         if not (self.weights.any() or again or (self.slopes is not None and self.slopes.any())):
             return base  # as it is to the bit: no document is moved
         logs = np.column_stack([self._log_term(t, data, base) for t in range(len(self.constants))])
-        return base + self.tau * centred(logsumexp(logs, axis=1)[:, None], data.offsets)[:, 0]
+        return base + self.tau * centred(logsumexp(logs, axis=1), data.offsets)
 
     def _log_term(self, t: int, data: Groups, base: FloatArray) -> FloatArray:
         """The log of a term over that of the base."""

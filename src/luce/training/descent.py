@@ -78,8 +78,7 @@ class ProjectedDescent(Training):
         self, trainer: Any, objective: Objective, feasible: Feasible, start: FloatArray, seed: int = 0
     ) -> None:
         self.objective, self.start, self.seed, self.learning_rate = objective, start, seed, trainer.learning_rate
-        self.shrinking = trainer.inside == "shrinking"
-        self.stay = feasible.shortened if self.shrinking else feasible.projected
+        self.shrinking, self.feasible = trainer.inside == "shrinking", feasible
         n, batch_queries = objective.data.n_queries, trainer.batch_queries
         self.batches = [(first, min(first + batch_queries, n)) for first in range(0, n, batch_queries)]
         self.pace = np.zeros(2)
@@ -121,7 +120,10 @@ class ProjectedDescent(Training):
                 change = -self.pace[0] * self.objective.on_batch(batch, vector, loss)[1]
             if not np.isfinite(vector + change).all():
                 return None
-            vector = self.stay(vector, change)
+            if self.shrinking:
+                vector = self.feasible.shortened(vector, change)
+            else:
+                vector = self.feasible.nearest(vector + change)
         return vector
 
     def converged(self, ended: bool) -> bool:

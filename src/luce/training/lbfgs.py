@@ -260,10 +260,6 @@ class Feasible:
         bounded = bool(np.all((vector >= self.lower) & (vector <= self.upper)))
         return bounded and (self.radius is None or float(np.abs(vector[self.counted]).sum()) <= self.radius)
 
-    def projected(self, vector: FloatArray, change: FloatArray) -> FloatArray:
-        """Where a step ends: at the nearest vector that is allowed."""
-        return self.nearest(vector + change)
-
     def shortened(self, vector: FloatArray, change: FloatArray) -> FloatArray:
         """Where a step ends that is halved until it is allowed."""
         halved = (vector + change * 0.5**halvings for halvings in range(_HALVINGS))

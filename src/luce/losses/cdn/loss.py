@@ -379,41 +379,29 @@ class CDN(Loss):
                 result[own] += np.bincount(rows - own.start, times * by_row, own.stop - own.start)
 
     def _one_chain(self, f: FloatArray, cuts: IntArray, grad: FloatArray, curvature: FloatArray) -> Felt:
-        """All edges between the tiers of one chain, all with all, by way of nodes where that costs less."""
-        sizes = np.diff(cuts)
-        n_edges = 0.5 * float(len(f) ** 2 - (sizes**2).sum())
-        felt = None if self.exact else self._on_nodes(f, cuts, n_edges, grad, curvature)
-        if felt is None:
+        """All edges between the tiers of one chain, all with all, by nodes of differences where that costs less."""
+        n_edges = 0.5 * float(len(f) ** 2 - (np.diff(cuts) ** 2).sum())
+        reach, greatest, resolved = float(np.ptp(f)), float(self._weights.max()), self._family.width
+        width = 0.0
+        if not self.exact and resolved is not None and reach > 0 and greatest > 0:
+            width = min(resolved / greatest, reach * (1.0 + 1e-9))
+        curved, rows = len(curvature) > 0, slice(0, len(f))
+        if width == 0.0 or _NODE_POINTS * (int(reach / width) + 1) >= n_edges:
             tier = query_index(cuts)
             better, worse = np.nonzero(tier[:, None] < tier[None, :])
-            felt = all_pairs(
-                self._family, self._weights, f[better] - f[worse], np.ones(len(better)), len(curvature) > 0
-            )
-            _to_documents(felt, better, worse, slice(0, len(f)), Outputs((0, 1), felt.values, grad, curvature, grad))
-        return felt
-
-    def _on_nodes(
-        self, f: FloatArray, cuts: IntArray, n_edges: float, grad: FloatArray, curvature: FloatArray
-    ) -> Felt | None:
-        """One chain through nodes of its differences; None where the edges cost less, or there is no such way."""
-        width = self._family.width
-        reach, greatest = float(np.ptp(f)), float(self._weights.max())
-        if width is None or not (reach > 0 and greatest > 0):
-            return None
-        width = min(width / greatest, reach * (1.0 + 1e-9))
-        if _NODE_POINTS * (int(reach / width) + 1) >= n_edges:
-            return None
+            felt = all_pairs(self._family, self._weights, f[better] - f[worse], np.ones(len(better)), curved)
+            _to_documents(felt, better, worse, rows, Outputs((0, 1), felt.values, grad, curvature, grad))
+            return felt
         matrix, tree = moments_to_nodes(), grow_tree(f, width)
         m, used = spread_differences(tree, cuts, matrix)
         at = node_positions(int(tree.ids[tree.starts[1] - 1]), width)
         kept = np.repeat(np.append(used, False) | np.append(False, used), at.shape[1])
-        felt = all_pairs(self._family, self._weights, at.ravel()[kept], m.ravel()[kept], len(curvature) > 0)
+        felt = all_pairs(self._family, self._weights, at.ravel()[kept], m.ravel()[kept], curved)
         for values, sides, result in ((felt.slope, (-1.0, 1.0), grad), (felt.bend, (1.0, 1.0), curvature)):
             if len(result):
-                at_nodes, felt_by = np.zeros(at.size), np.zeros(len(f))
+                at_nodes = np.zeros(at.size)
                 at_nodes[kept] = values
-                gather_differences(tree, cuts, at_nodes.reshape(at.shape), used, matrix, *sides, felt_by)
-                result += felt_by
+                gather_differences(tree, cuts, at_nodes.reshape(at.shape), used, matrix, *sides, result)
         return felt
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import softmax
 
 from luce.errors import SettingError
 from luce.losses.base import check_scores
@@ -67,7 +68,7 @@ def order_probabilities(loss: CDN, scores: ArrayLike, items: Sequence[int] | Non
     np.put_along_axis(labels, orders, np.arange(n, 0, -1.0)[None, :].repeat(len(orders), 0), axis=1)
     log_joint = -_values(network, np.tile(f[chosen], len(orders)), labels.ravel(), n)
     log_single = np.array([_log_independent(network, f[chosen][order]) for order in orders])
-    return Orders(chosen[orders], _normalised(log_joint), _normalised(log_single))
+    return Orders(chosen[orders], softmax(log_joint), softmax(log_single))
 
 
 def before_all(loss: CDN, scores: ArrayLike, item: int, others: Sequence[int]) -> StatementProbability:
@@ -159,8 +160,3 @@ def _pairs(topology: str, edges: list[tuple[int, int]]) -> tuple[IntArray, IntAr
         found = list(itertools.product(places, places))
     one, other = np.array(found, dtype=np.int64).T
     return one, other
-
-
-def _normalised(log_weight: FloatArray) -> FloatArray:
-    shifted = np.exp(log_weight - log_weight.max())
-    return np.asarray(shifted / shifted.sum())
