@@ -12,8 +12,9 @@ from scipy import sparse
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, ModelFormatError, SettingError
+from luce.numerics.segments import centred
 from luce.ranker.parts import inner
-from luce.scorers.kernel_sums import centred, check_kernels, default_kernels, kernel_sums
+from luce.scorers.kernel_sums import check_kernels, default_kernels, kernel_sums
 from luce.scorers.listwise import FittedListwise
 from luce.training.listwise import Reranking, Units
 

@@ -174,7 +174,7 @@ def test_descent_and_lists(drawn):
     by_lists = luce.model("topk-cps", trainer__k=3).fit(bare, comparisons=lists)
     by_labels = luce.model("topk-cps", trainer__k=3).fit(data)
     np.testing.assert_allclose(by_lists.scorer_.theta, by_labels.scorer_.theta, rtol=1e-12)
-    with pytest.raises(SettingError, match="grades or from lists"):
+    with pytest.raises(SettingError, match="grades or lists"):
         luce.model("topk-cps", trainer__k=3).fit(data, comparisons=lists)
 
 

@@ -200,7 +200,7 @@ class Brackets:
         low, high = self._bracket(s, log_norm)
         z = 0.5 * (low + high) if self._last is None else np.clip(self._last, low, high)
         for _ in range(_ROUNDS):
-            x = self._x(z)
+            x = np.exp(z) if self.positive else z
             _, slope, steep = self._at(x, log_norm)
             excess = slope - s
             low, high = np.where(excess < 0, z, low), np.where(excess < 0, high, z)
@@ -211,9 +211,6 @@ class Brackets:
             if close.all():
                 break
         self._last = z
-        return self._x(z)
-
-    def _x(self, z: FloatArray) -> FloatArray:
         return np.exp(z) if self.positive else z
 
     def _bracket(self, s: FloatArray, log_norm: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -221,7 +218,7 @@ class Brackets:
         reach = _REACH if self.positive else np.exp(_REACH / 2)
         for bound, beyond in ((low, -1.0), (high, 1.0)):
             for _ in range(_ROUNDS * 4):
-                short: BoolArray = beyond * (self._at(self._x(bound), log_norm)[1] - s) < 0
+                short: BoolArray = beyond * (self._at(np.exp(bound) if self.positive else bound, log_norm)[1] - s) < 0
                 short &= np.abs(bound) < reach
                 if not short.any():
                     break

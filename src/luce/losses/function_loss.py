@@ -175,9 +175,7 @@ def from_factory(name: str, factory: Any, parameters: dict[str, Any]) -> Loss:
     if isclass(factory):
         made = make("loss", name, factory, parameters)
         if not callable(made) and not isinstance(made, Loss):
-            raise SettingError(
-                f"The loss {name!r} is registered as {factory.__name__}, whose objects are no losses; {_FORM}."
-            )
+            raise SettingError(f"{name!r} is registered as {factory.__name__}, whose objects are no losses; {_FORM}.")
         return made if isinstance(made, Loss) else FunctionLoss(made, name)
     taken = _options(factory)
     unknown = [key for key in parameters if key not in taken]

@@ -34,9 +34,7 @@ def named_or_numbers(*known: str) -> Callable[[str, Any], str | tuple[float, ...
         except (TypeError, ValueError):
             values = np.empty(0)
         if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all() or (values < 0).any():
-            raise SettingError(
-                f"{name} is {given!r}; it must be one of {', '.join(known)}, or finite numbers of at least 0."
-            )
+            raise SettingError(f"{name} is {given!r}; it must be {', '.join(known)}, or numbers of at least 0.")
         return tuple(values.tolist())
 
     return convert

@@ -31,13 +31,6 @@ def says_something(labels: FloatArray) -> bool:
     return bool(np.any(labels != labels[0]))
 
 
-class Labelled(NamedTuple):
-    """What is known: grades, one a row, and clicks."""
-
-    labels: FloatArray
-    clicks: Clicks
-
-
 class JudgedTarget(NamedTuple):
     """Lists as grades: the loss on them, their rows and weights, the first list of every query, and the boundaries."""
 
@@ -62,9 +55,7 @@ class OnLists(Loss):
     def prepare(self, target: Any, offsets: IntArray) -> JudgedTarget:
         """The lists, whose last tier has grade 1, the one before it 2, and so on, and what is below a top list 0."""
         if target.holds_pairs:
-            raise SettingError(
-                f"The loss {self.name!r} learns from rankings; the comparisons hold pairs: use 'ranknet' or 'davidson'."
-            )
+            raise SettingError(f"{self.name!r} learns from rankings; the comparisons hold pairs: use 'ranknet'.")
         found = graded_rows(target, offsets)
         bounds = np.searchsorted(found.queries, np.arange(len(offsets)))
         inner = Risk(self.loss, found.grades, found.offsets)
@@ -189,8 +180,8 @@ class GradesAndClicks(GradesAndComparisons):
 
 def with_clicks(
     loss: Loss, data: Groups, clicks: Clicks, weight: float, others: Any, in_order: bool
-) -> tuple[GradesAndClicks, Labelled]:
-    """The loss and the target of a ranker that also learns from clicks, which may be in the order of the input."""
+) -> tuple[GradesAndClicks, tuple[FloatArray, Clicks]]:
+    """The loss of a ranker that also learns from clicks, which may be in the order of the input, and its target."""
     from luce.data.clicks import Clicks
 
     if not isinstance(clicks, Clicks):
@@ -201,4 +192,4 @@ def with_clicks(
         raise SettingError("comparisons and clicks were both given; give one of them beside the grades.")
     if len(clicks.clicks) != data.n_rows:
         raise DataError(f"The data have {data.n_rows} rows and the clicks {len(clicks.clicks)}; give one a row.")
-    return GradesAndClicks(loss, weight), Labelled(data.y, clicks if in_order else clicks.moved(data.row_order))
+    return GradesAndClicks(loss, weight), (data.y, clicks if in_order else clicks.moved(data.row_order))

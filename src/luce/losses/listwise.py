@@ -11,6 +11,7 @@ from luce.errors import DataError
 from luce.losses.base import NOT_WANTED, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
 from luce.losses.segments import ConjugateLoss, Costs, Run, SegmentLoss
+from luce.numerics.segments import shares
 from luce.spec import option
 from luce.types import BoolArray, FloatArray, IntArray
 
@@ -32,9 +33,7 @@ class ListNet(ConjugateLoss):
     def prepare(self, target: Target, offsets: IntArray) -> NormalisedGains:
         """The softmax of the labels of every query."""
         labels, sizes = as_labels(self, target, offsets), np.diff(offsets)
-        weight = np.exp(labels - np.repeat(np.maximum.reduceat(labels, offsets[:-1]), sizes))
-        share = weight / np.repeat(np.add.reduceat(weight, offsets[:-1]), sizes)
-        return NormalisedGains(share, offsets, np.ones(len(sizes), dtype=bool))
+        return NormalisedGains(shares(labels, offsets[:-1], sizes)[1], offsets, np.ones(len(sizes), dtype=bool))
 
     def conjugate(self, s: FloatArray, run: Run, known: NormalisedGains) -> Costs:
         """The log of the sum of exponentials; curvature is q (1 - q)."""
@@ -83,21 +82,18 @@ class ClickChoice(ConjugateLoss):
     def prepare(self, target: Target | Clicks, offsets: IntArray) -> _Choices:
         """Weighted choices and the logarithms of weighted exposures."""
         if isinstance(target, Clicks):
-            clicks, exposure = target.clicks, target.exposure
-            if len(clicks) != offsets[-1]:
-                raise DataError(f"{offsets[-1]} scores need as many clicks; got {len(clicks)}.")
+            chosen, exposure = target.clicks, target.exposure
+            if len(chosen) != offsets[-1]:
+                raise DataError(f"{offsets[-1]} scores need as many clicks; got {len(chosen)}.")
+            seen = exposure > 0
+            total = np.where(seen, exposure + self.prior, 1.0)
+            chosen, log_exposure = chosen * total**-self.temper, np.full(len(chosen), -np.inf)
+            log_exposure[seen] = (1.0 - self.temper) * np.log(total[seen])
         else:
-            clicks = as_labels(self, target, offsets)
-            if np.any(clicks < 0):
+            chosen = as_labels(self, target, offsets)
+            if np.any(chosen < 0):
                 raise DataError("click_choice takes grades as numbers of choices; they must be at least 0.")
-            return self._chosen(clicks, np.zeros(len(clicks)), offsets)
-        seen = exposure > 0
-        total = np.where(seen, exposure + self.prior, 1.0)
-        log_exposure = np.where(seen, (1.0 - self.temper) * np.log(total), -np.inf)
-        return self._chosen(clicks * total**-self.temper, log_exposure, offsets)
-
-    @staticmethod
-    def _chosen(chosen: FloatArray, log_exposure: FloatArray, offsets: IntArray) -> _Choices:
+            log_exposure = np.zeros(len(chosen))
         return _Choices(chosen, log_exposure, offsets, np.add.reduceat(chosen, offsets[:-1]) > 0)
 
     def conjugate(self, s: FloatArray, run: Run, known: _Choices) -> Costs:

@@ -181,7 +181,13 @@ class OneOneLaw:
         values = np.maximum(values, 0.0)
         active = np.flatnonzero(values > _TOLERANCE)[::-1]
         rotated = self.features @ vectors[:, active]
-        z, log_weight = _normal_nodes(values[active], self._jumps(rotated))
+        # How far a change of one document moves v_T in each direction, where few may change: it then has no normal
+        # law, and more nodes are needed than its variance tells.
+        chance, jumps = self.law.chance, np.zeros(len(active))
+        uncertain = (chance > 1e-9) & (chance < 1.0 - 1e-9)
+        if uncertain.any() and (chance * (1.0 - chance)).sum() < 2.0:
+            jumps = np.ptp(rotated[uncertain], axis=0)
+        z, log_weight = _normal_nodes(values[active], jumps)
         rest = -0.5 * float(np.log1p(np.delete(values, active)).sum())
         turned = np.exp(log_weight - 1j * (z @ (vectors[:, active].T @ self.v)))
         # q as independent documents that are k in number with a chance that is not small.
@@ -197,13 +203,6 @@ class OneOneLaw:
         bent = -(slopes_of_features @ self.v) * inside
         bent += np.einsum("id,id->i", twisted / total, slopes_of_features @ vectors[:, active])
         self._spread(np.clip(inside, 0.0, 1.0), inside, bent)
-
-    def _jumps(self, rotated: FloatArray) -> FloatArray:
-        """How far a change of one document moves v_T in each direction, where few may change: it then has no normal
-        law, and more nodes are needed than its variance tells."""
-        uncertain = (self.law.chance > 1e-9) & (self.law.chance < 1.0 - 1e-9)
-        few = (self.law.chance * (1.0 - self.law.chance)).sum() < 2.0
-        return np.ptp(rotated[uncertain], axis=0) if few and uncertain.any() else np.zeros(rotated.shape[1])
 
     def _spread(self, chance: FloatArray, inside: FloatArray, bent: FloatArray) -> None:
         """Chances and slopes of all documents, those that are surely in or out with the others."""

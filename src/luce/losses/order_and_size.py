@@ -8,6 +8,7 @@ import numpy as np
 
 from luce.errors import SettingError
 from luce.losses.base import NOT_WANTED, Likelihood, Loss, Outputs, Target, as_labels
+from luce.numerics.segments import centred
 from luce.spec import option
 from luce.types import FloatArray, IntArray
 
@@ -102,7 +103,7 @@ class OrderAndSize(Loss):
         """The order's form of the grades, and their sizes around the mean of the query."""
         labels = as_labels(self, target, offsets)
         sizes = labels if self.tier_gain is None else self.tier_gain**labels - 1.0
-        return Both(self._order.prepare(target, offsets), _centred(sizes, offsets), offsets)
+        return Both(self._order.prepare(target, offsets), centred(sizes, offsets), offsets)
 
     def fill(self, prepared: Both, scores: FloatArray, out: Outputs) -> None:
         """The order, and the residuals of the sizes; only rows of the chunk are touched."""
@@ -112,7 +113,7 @@ class OrderAndSize(Loss):
         bounds = prepared.offsets[chunk[0] : chunk[1] + 1]
         rows, inside, counts = slice(bounds[0], bounds[-1]), bounds - bounds[0], np.diff(bounds)
         slope, precision = np.exp(self._line[0]), self.weight * np.exp(-2.0 * self._line[1])
-        line = slope * _centred(scores[rows], inside)
+        line = slope * centred(scores[rows], inside)
         residual, free = line - prepared.sizes[rows], counts - 1.0
         square = precision * np.add.reduceat(residual**2, inside[:-1])
         grad[rows] += precision * slope * residual
@@ -135,9 +136,3 @@ def _likelihood_of_lists(name: str, tier_gain: float | None) -> Likelihood:
             "such as 'plackett_luce' or 'pmop'."
         )
     return known
-
-
-def _centred(values: FloatArray, offsets: IntArray) -> FloatArray:
-    """Values around the mean of their query."""
-    counts = np.diff(offsets)
-    return values - np.repeat(np.add.reduceat(values, offsets[:-1]) / counts, counts)

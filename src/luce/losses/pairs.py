@@ -229,7 +229,12 @@ class PairLoss(Loss):
         if self.tie_grades is not None and said.grade is not None:
             tied &= np.isin(said.grade, self.tie_grades)
         found = groups_of(said, np.repeat(said.times, np.diff(said.chains)), tied.astype(np.float64))
-        self._warn_of_nothing(found, offsets)
+        speaks = np.any(np.diff(found.groups) > 1) or np.any(
+            (np.diff(found.starts) > 1) & (found.tie_weight[found.starts[:-1]] > 0)
+        )
+        if not speaks and np.diff(offsets).max(initial=0) > 1:
+            what = "neither a preference nor a tie" if self.uses_ties else "no preference (all its pairs are tied)"
+            warnings.warn(f"The target has {what}: {self.name!r} has nothing to learn from.", LuceWarning, stacklevel=2)
         if self.weighting != "all":
             pairs = found.of_queries() if self.weighting == "pairs" else np.diff(offsets)
             found = _weighed(
@@ -239,14 +244,6 @@ class PairLoss(Loss):
             weights = weights_of_tiers(self.position_weight, said.as_tiers())
             found = _weighed(found, np.diff(found.starts), weights)
         return found
-
-    def _warn_of_nothing(self, found: PairTarget, offsets: IntArray) -> None:
-        pairs = np.any(np.diff(found.groups) > 1) or np.any(
-            (np.diff(found.starts) > 1) & (found.tie_weight[found.starts[:-1]] > 0)
-        )
-        if not pairs and np.diff(offsets).max(initial=0) > 1:
-            what = "neither a preference nor a tie" if self.uses_ties else "no preference (all its pairs are tied)"
-            warnings.warn(f"The target has {what}: {self.name!r} has nothing to learn from.", LuceWarning, stacklevel=3)
 
     def pair_counts(self, target: Target, offsets: ArrayLike | None = None) -> FloatArray:
         """Number (weight) of the pairs of every document: the curvature that makes a boosted tree average gradients.

@@ -88,8 +88,12 @@ class PlackettLuce(StageLoss):
         """The races of every query: by grades, by lists, or by pieces of long queries."""
         if isinstance(target, Comparisons):
             return self._lists(target, offsets)
-        labels = as_labels(self, target, offsets)
-        keys = labels if self.ties not in ("random", "stable") else self._broken(labels, offsets)
+        keys = labels = as_labels(self, target, offsets)
+        if self.ties in ("random", "stable"):  # grades without ties, in an order that agrees with the labels
+            places = np.arange(len(labels))
+            tie_break = places if self.ties == "stable" else np.random.default_rng(self.seed).permutation(len(labels))
+            keys = np.empty(len(labels))
+            keys[np.lexsort((tie_break, -labels, query_index(offsets)))] = -places
         return self._races(keys, labels, offsets)
 
     def _lists(self, target: Comparisons, offsets: IntArray) -> Races:
@@ -100,15 +104,6 @@ class PlackettLuce(StageLoss):
             raise SettingError(f"{self.name}(ties={self.ties!r}) is for grades; lists with tiers take ties='exact'.")
         said = statements(self, target, offsets, pairs=False).closed()
         return Races(*said.as_tiers(), said.by_query, offsets, np.repeat(said.times, np.diff(said.chains)))
-
-    def _broken(self, labels: FloatArray, offsets: IntArray) -> FloatArray:
-        """Grades without ties, in an order that agrees with the labels."""
-        tie_break = np.arange(len(labels))
-        if self.ties == "random":
-            tie_break = np.random.default_rng(self.seed).permutation(len(labels))
-        broken = np.empty(len(labels))
-        broken[np.lexsort((tie_break, -labels, query_index(offsets)))] = -np.arange(len(labels))
-        return broken
 
     def fill(self, prepared: Races, scores: FloatArray, out: Outputs) -> None:
         """One value a query; curvature is the diagonal of the Hessian."""

@@ -83,17 +83,14 @@ class PMOP(PartitionLikelihood):
         if self.direction == "backward":
             np.negative(grad[rows], out=grad[rows])
 
-    def _log_prob(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
+    def _log_prob(self, scores: FloatArray, cut: Races, stage: Stages, given: bool) -> float:
         n = stage.remaining
-        log_c = n * np.log(2) + np.log1p(-(0.5**n)) - np.log(n)
-        return -self._value(scores, cut) - float(np.sum(log_c + np.log(stage.size)))
-
-    def _log_prob_given_sizes(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
-        # Summed over the tiers of size m, each document counts in C(N - 1, m - 1) of them.
-        return -self._value(scores, cut) - float(np.sum(log_choices(stage.remaining - 1, stage.size - 1)))
-
-    def _value(self, scores: FloatArray, cut: Races) -> float:
-        return float(self.evaluate(cut, scores, (0, 1), np.empty_like(scores))[0])
+        if given:  # summed over the tiers of size m, each document counts in C(N - 1, m - 1) of them
+            constants = log_choices(n - 1, stage.size - 1)
+        else:
+            constants = n * np.log(2) + np.log1p(-(0.5**n)) - np.log(n) + np.log(stage.size)
+        value = self.evaluate(cut, scores, (0, 1), np.empty_like(scores))[0]
+        return -float(value) - float(np.sum(constants))
 
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
         from luce.sampling import draw_additive, seed_from

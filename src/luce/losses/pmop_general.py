@@ -86,23 +86,19 @@ class PMOPExact(PartitionLikelihood):
         """
         self._exactly(prepared, scores, out.arrays)
 
-    def _exactly(self, races: Races, scores: FloatArray, out: Filled) -> None:
-        if self.sizes == "given":
+    def _exactly(self, races: Races, scores: FloatArray, out: Filled, given: bool = False) -> None:
+        if given or self.sizes == "given":
             _stages(scores, races, None, out)
         else:
             _queries(scores, races, self.sizes == "printed", out)
 
-    def _log_prob(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
-        self._check_fits(cut)
-        constant = float(np.sum(np.log(stage.remaining))) if self.sizes == "given" else 0.0
-        value = np.empty(1)
-        self._exactly(cut, scores, Filled(0, value, NOT_WANTED, NOT_WANTED))
+    def _log_prob(self, scores: FloatArray, cut: Races, stage: Stages, given: bool) -> float:
+        constant, value = 0.0, np.empty(1)
+        if not given:
+            self._check_fits(cut)
+            constant = float(np.sum(np.log(stage.remaining))) if self.sizes == "given" else 0.0
+        self._exactly(cut, scores, Filled(0, value, NOT_WANTED, NOT_WANTED), given)
         return -float(value[0]) - constant
-
-    def _log_prob_given_sizes(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
-        value = np.empty(1)
-        _stages(scores, cut, None, Filled(0, value, NOT_WANTED, NOT_WANTED))
-        return -float(value[0])
 
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:
         n = len(scores)

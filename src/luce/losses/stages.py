@@ -155,9 +155,9 @@ class PartitionLikelihood(StageLoss):
         made = tiers(orient(self.direction) * as_labels(self, target, offsets), offsets)
         cut, stage = Races(*made, np.arange(2), offsets, NOT_WANTED), stages(made)
         if sizes is None:
-            return self._log_prob(f, cut, stage)
+            return self._log_prob(f, cut, stage, given=False)
         self._check_sizes(sizes)
-        return float(np.sum(sizes.log_prob(stage))) + self._log_prob_given_sizes(f, cut, stage)
+        return float(np.sum(sizes.log_prob(stage))) + self._log_prob(f, cut, stage, given=True)
 
     def sample_many(
         self, scores: ArrayLike, rng: np.random.Generator, n: int, sizes: SizeModel | None = None
@@ -181,12 +181,8 @@ class PartitionLikelihood(StageLoss):
             )
 
     @abstractmethod
-    def _log_prob(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
-        """Log-probability of the tiers of one query under the model."""
-
-    @abstractmethod
-    def _log_prob_given_sizes(self, scores: FloatArray, cut: Races, stage: Stages) -> float:
-        """Log-probability of the tiers of one query, given the size of each."""
+    def _log_prob(self, scores: FloatArray, cut: Races, stage: Stages, given: bool) -> float:
+        """Log-probability of the tiers of one query under the model, or `given` the size of each."""
 
     @abstractmethod
     def _draw(self, scores: FloatArray, rng: np.random.Generator, tier: IntArray, sizes: SizeModel | None) -> None:

@@ -89,7 +89,11 @@ class WeighedSets(NamedTuple):
         spread = weight[:, None] * (inside - probability) - (inside - self.chance)
         error = np.hypot(spread.std(axis=0) / np.sqrt(len(weight)), 0.5 / self.effective)
         least = 0.25 / self.effective  # no set is impossible, though none may be seen
-        return _to_sum(np.clip(probability, least, 1.0 - least), self.members.shape[1]), error
+        chance = np.clip(probability, least, 1.0 - least)
+        # What is cut off is shared out in proportion to the room of each, so that chances sum to k.
+        missing = self.members.shape[1] - float(chance.sum())
+        room = 1.0 - chance if missing > 0 else chance
+        return chance + room * (missing / max(float(room.sum()), 1e-300)), error
 
     def pairs(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Chances of each pair: that neither is in T, and that the first is before the second (inside T, by Luce)."""
@@ -101,14 +105,6 @@ class WeighedSets(NamedTuple):
         np.fill_diagonal(before, 0.0)
         np.fill_diagonal(outside, 1.0)
         return np.clip(outside, 0.0, 1.0), np.clip(before, 0.0, 1.0)
-
-
-def _to_sum(estimate: FloatArray, k: int) -> FloatArray:
-    """Chances in [0, 1] that sum to k: what is cut off is shared out in proportion to the room of each."""
-    chance = np.clip(estimate, 0.0, 1.0)
-    missing = k - float(chance.sum())
-    room = 1.0 - chance if missing > 0 else chance
-    return chance + room * (missing / max(float(room.sum()), 1e-300))
 
 
 def weighed_sets(scores: FloatArray, k: int, rng: np.random.Generator, draws: int) -> WeighedSets:

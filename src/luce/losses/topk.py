@@ -35,7 +35,7 @@ from luce.losses.top_lists import (
     top_lists,
 )
 from luce.losses.top_sets import AllSets, draw_sets, weighed_sets
-from luce.numerics.segments import shares
+from luce.numerics.segments import query_index, shares
 from luce.numerics.threads import one_blas_thread
 from luce.spec import option
 from luce.types import BoolArray, FloatArray, IntArray
@@ -160,9 +160,7 @@ class TopKLoss(Likelihood):
             raise SettingError(f"{self.name} has {len(self.k)} values of k; a draw for one query needs one.")
         k = self.k[0] if isinstance(self.k, tuple) else self.k
         if k is None and self.kind != STAGES:
-            raise SettingError(
-                f"{self.name}(k=None) is a model of tops of every length; a draw needs one: say k, or set loss__k."
-            )
+            raise SettingError(f"{self.name}(k=None) is a model of tops of any length; a draw needs one: set loss__k.")
         return n if k is None else min(n, k)
 
     def of_length(self, k: int) -> Self:
@@ -290,21 +288,17 @@ class _Composite(TopKLoss):
         super().fill(prepared, scores, out)
         if not self.normalised:
             return
+        lists, owner = prepared.lists, query_index(prepared.lists.queries)
         with one_blas_thread():  # with more, sums would depend on how many there are
-            for number, query in enumerate(range(*out.chunk)):
-                for one in range(*prepared.lists.queries[query : query + 2]):
-                    out.values[number] += self._normalise(prepared.lists, one, scores, out)
-
-    def _normalise(self, prepared: TopLists, one: int, scores: FloatArray, out: Outputs) -> float:
-        """Add the gradient and a bound of the curvature of the log of the normaliser of a list; returns its value."""
-        rows, k = prepared.rows[prepared.starts[one] : prepared.starts[one + 1]], int(prepared.tops[one])
-        if k in (0, len(rows)):
-            return 0.0
-        law, weight = self.law(scores[rows], k), float(prepared.weights[one])
-        out.grad[rows] += weight * law.slopes
-        if len(out.curvature):
-            out.curvature[rows] += weight * law.spread
-        return weight * law.log_total
+            for one in range(*lists.queries[list(out.chunk)]):
+                rows, k = lists.rows[lists.starts[one] : lists.starts[one + 1]], int(lists.tops[one])
+                if k in (0, len(rows)):
+                    continue
+                law, weight = self.law(scores[rows], k), float(lists.weights[one])
+                out.values[owner[one] - out.chunk[0]] += weight * law.log_total
+                out.grad[rows] += weight * law.slopes
+                if len(out.curvature):
+                    out.curvature[rows] += weight * law.spread
 
     @abstractmethod
     def law(self, scores: FloatArray, k: int) -> AllSets | OneOneLaw:

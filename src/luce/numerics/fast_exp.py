@@ -36,7 +36,7 @@ degree is off by 6e-15."""
 
 @part(forceinline=True)
 def _parts(x):  # type: ignore[no-untyped-def]
-    """2^k, and exp(r) less 1 and r, of x = k ln 2 + r cut to [-700, 700]; and r itself, at most ln 2 / 2 in size.
+    """Of x = k ln 2 + r, cut to [-700, 700]: 2^k, the terms of exp(r) from the fourth power and from the second, and r.
 
     In pieces that do not wait for one another (Estrin): a quarter faster than one chain of eleven steps (Horner).
     """
@@ -49,8 +49,8 @@ def _parts(x):  # type: ignore[no-untyped-def]
     r4 = r2 * r2
     high = (_C[11] * r + _C[10]) * r2 + (_C[9] * r + _C[8])
     middle = (_C[7] * r + _C[6]) * r2 + (_C[5] * r + _C[4])
-    beyond = (high * r4 + middle) * r4 + (_C[3] * r + _C[2]) * r2
-    return np.int64((np.float64(z).view(np.int64) + 1023) << 52).view(np.float64), beyond, r
+    power = np.int64((np.float64(z).view(np.int64) + 1023) << 52).view(np.float64)
+    return power, (high * r4 + middle) * r4, (_C[3] * r + _C[2]) * r2, r
 
 
 @part(forceinline=True)
@@ -60,8 +60,8 @@ def fast_exp(x):  # type: ignore[no-untyped-def]
     >>> bool(abs(fast_exp(1.0) / np.exp(1.0) - 1) < 1e-15), bool(fast_exp(-1e9) < 1e-300)
     (True, True)
     """
-    power, beyond, r = _parts(x)
-    return (beyond + (_C[1] * r + _C[0])) * power
+    power, high, low, r = _parts(x)
+    return (high + (low + (_C[1] * r + _C[0]))) * power
 
 
 @part(forceinline=True)
@@ -71,8 +71,8 @@ def fast_expm1(x):  # type: ignore[no-untyped-def]
     >>> bool(abs(fast_expm1(1e-9) / np.expm1(1e-9) - 1) < 1e-15), bool(abs(fast_expm1(3.0) / np.expm1(3.0) - 1) < 1e-15)
     (True, True)
     """
-    power, beyond, r = _parts(x)
-    return (beyond + r) * power + (power - 1.0)
+    power, high, low, r = _parts(x)
+    return (high + (low + r)) * power + (power - 1.0)
 
 
 @part(forceinline=True)

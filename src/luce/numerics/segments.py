@@ -54,11 +54,8 @@ def map_chunks(function: Callable[[int, Chunk], T], chunks: Sequence[Chunk]) -> 
     """`[function(i, chunk) ...]`, on threads; nested calls run serially."""
     threads = min(n_threads(), len(chunks))
     if threads <= 1 or getattr(_inside, "chunk", False):
-        results: list[Any] = []
-        for i, chunk in enumerate(chunks):
-            results.append(function(i, chunk))
-        return results
-    results = [None] * len(chunks)
+        return [function(i, chunk) for i, chunk in enumerate(chunks)]
+    results: list[Any] = [None] * len(chunks)
     following = iter(range(len(chunks)))
 
     def work() -> None:
@@ -148,6 +145,16 @@ def shares(values: FloatArray, firsts: IntArray, sizes: IntArray) -> tuple[Float
     """
     logs = log_sums(values, firsts, sizes)
     return logs, np.exp(values - np.repeat(logs, sizes))
+
+
+def centred(values: FloatArray, offsets: IntArray) -> FloatArray:
+    """Values, or rows of them, less their mean over the query.
+
+    >>> centred(np.array([1.0, 3.0, 5.0]), np.array([0, 2, 3])).tolist()
+    [-1.0, 1.0, 0.0]
+    """
+    means = np.add.reduceat(values, offsets[:-1]).T / np.diff(offsets)
+    return np.asarray(values - np.repeat(means.T, np.diff(offsets), axis=0))
 
 
 def query_index(offsets: IntArray) -> IntArray:

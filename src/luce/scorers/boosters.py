@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,18 +134,10 @@ def _lightgbm(text: str) -> ForeignTrees:
     return _checked(_LIGHTGBM, forest, n_features, [] if made_up else names)
 
 
-def _logit(p: float) -> float:
-    return math.log(p / (1.0 - p))
-
-
-def _same(score: float) -> float:
-    return score
-
-
-_LINKS = {
-    **dict.fromkeys(("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "reg:quantileerror"), _same),
-    **dict.fromkeys(("rank:ndcg", "rank:pairwise", "rank:map"), _same),
-    **dict.fromkeys(("binary:logistic", "reg:logistic"), _logit),
+_LINKS: dict[str, Callable[[float], float]] = {
+    **dict.fromkeys(("reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "reg:quantileerror"), float),
+    **dict.fromkeys(("rank:ndcg", "rank:pairwise", "rank:map"), float),
+    **dict.fromkeys(("binary:logistic", "reg:logistic"), lambda p: math.log(p / (1.0 - p))),
     **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), math.log),
 }
 """From `base_score`, which a file has on the scale of predictions, to scores."""

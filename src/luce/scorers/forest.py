@@ -98,7 +98,7 @@ class Forest:
             n_sets += len(forest.sets) - 1
         whole: dict[str, Any] = {name: np.concatenate(columns) for name, columns in parts.items()}
         for name in filter(_is_boundary, whole):
-            whole[name] = _boundaries(whole[name])
+            whole[name] = np.concatenate([[0], np.cumsum(whole[name])]).astype(np.int64)
         if len(whole["count"]) < len(whole["value"]):
             whole["count"] = np.zeros(0, np.int64)  # those of some trees say nothing of all
         return cls(**whole)
@@ -214,10 +214,6 @@ _MASKED = ("nodes", "leaves", "threshold", "kind", "sets", "bits")
 
 def _is_boundary(name: str) -> bool:
     return name in ("nodes", "leaves", "sets")
-
-
-def _boundaries(sizes: NDArray[Any]) -> IntArray:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def _check_sizes(forest: Forest) -> None:

@@ -228,9 +228,18 @@ def kernel_sums(
             columns.append(_cosine(data, normalise) if kernel == "cosine" else _related(data, kernel))
         else:
             columns.append(pair_sums(data, own or kernel, normalise, shapes[at : at + width])[0])
-        _check(data, kernel, columns[-1])
         at += width
-    return np.column_stack(columns)
+    sums = np.column_stack(columns)
+    if not np.isfinite(sums).all():
+        from luce.data.groups import document_names
+
+        row, k = np.argwhere(~np.isfinite(sums))[0]
+        query, document, name = str(data.qid[row]), str(document_names(data)[row]), kernel_name(kernels[k])
+        raise DataError(
+            f"The kernel {name!r} gives {sums[row, k]} for document {document!r} of query {query!r}; "
+            "its values must be finite numbers."
+        )
+    return sums
 
 
 def pair_sums(data: Groups, kernel: Any, normalise: str | None, shape: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -282,22 +291,3 @@ def _cosine(data: Groups, normalise: str | None) -> FloatArray:
 
     map_chunks(block, chunk_queries(data.offsets, _BLOCK_ROWS))
     return sums
-
-
-def _check(data: Groups, kernel: Kernel, column: FloatArray) -> None:
-    bad = np.flatnonzero(~np.isfinite(column))
-    if bad.size:
-        from luce.data.groups import document_names
-
-        row = int(bad[0])
-        query, document = str(data.qid[row]), str(document_names(data)[row])
-        raise DataError(
-            f"The kernel {kernel_name(kernel)!r} gives {column[row]} for document {document!r} of query {query!r}; its "
-            "values must be finite numbers."
-        )
-
-
-def centred(sums: FloatArray, offsets: IntArray) -> FloatArray:
-    """Kernel sums minus their mean over the documents of the query."""
-    means = np.add.reduceat(sums, offsets[:-1]) / np.diff(offsets)[:, None]
-    return sums - means[query_index(offsets)]

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from luce.checks import is_whole
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
-from luce.numerics.segments import query_index
+from luce.numerics.segments import centred, query_index
 from luce.scorers.kernel_sums import (
     FittedLists,
     Kernel,
     Normalisation,
-    centred,
     check_kernels,
     default_kernels,
     kernel_name,
@@ -223,15 +222,11 @@ def _table(name: str, given: Any) -> tuple[tuple[str, int, float], ...]:
     )
 
 
-def _some_kernels(name: str, given: Any) -> tuple[Kernel, ...]:
-    return check_kernels(name, given) if given != [] else ()
-
-
 class ListColumns(Fitted):
     """Columns as (kind, number of the feature or kernel, strength), and what computes them."""
 
     columns: tuple[tuple[str, int, float], ...] = option(convert=_table)
-    kernels: tuple[Kernel, ...] = option(convert=_some_kernels)
+    kernels: tuple[Kernel, ...] = option(convert=lambda name, given: check_kernels(name, given) if given != [] else ())
     normalise: Normalisation
     units: FloatArray = array("kernels")
     """One over the standard deviation of each kernel sum within the queries of the training."""

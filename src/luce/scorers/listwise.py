@@ -19,11 +19,11 @@ from scipy.special import logsumexp
 
 from luce.data.groups import Groups
 from luce.errors import ModelFormatError, SettingError
+from luce.numerics.segments import centred
 from luce.scorers.kernel_sums import (
     FittedReranker,
     Kernel,
     Normalisation,
-    centred,
     check_kernels,
     kernel_name,
     kernel_sums,
@@ -113,16 +113,11 @@ class FittedListwise(FittedReranker):
         is to centre the kernel sums. To centre those of several terms would divide each by another number.
         """
         base = self.base_scores(data, base)
-        if not self._moves:
-            return base
-        logs = np.column_stack([self._log_term(t, data, base) for t in range(len(self.constants))])
-        return base + self.tau * centred(logsumexp(logs, axis=1)[:, None], data.offsets)[:, 0]
-
-    @property
-    def _moves(self) -> bool:
-        """Whether any document is moved relative to the base."""
         again = self.powers is not None and bool((self.powers != 1.0).any())
-        return bool(self.weights.any()) or again or (self.slopes is not None and bool(self.slopes.any()))
+        if not (self.weights.any() or again or (self.slopes is not None and self.slopes.any())):
+            return base  # as it is to the bit: no document is moved
+        logs = np.column_stack([self._log_term(t, data, base) for t in range(len(self.constants))])
+        return base + self.tau * centred(logsumexp(logs, axis=1), data.offsets)
 
     def _log_term(self, t: int, data: Groups, base: FloatArray) -> FloatArray:
         """The log of a term over that of the base."""

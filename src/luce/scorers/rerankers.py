@@ -128,9 +128,11 @@ class Placing:
         related = {k: relation_of(data, k.removeprefix("relation:")) for k in kernels if k != "cosine"}
         self.columns = {kernel: sparse.csr_array(matrix.T) for kernel, matrix in related.items()}
         self.left = np.ones(data.n_rows, dtype=bool)
-        # A column for the base, then the sum and the largest of every similarity with the documents placed.
+        # A column for the base, on [0, 1] within every query, as maximal marginal relevance wants it, then the sum and
+        # the largest of every similarity with the documents placed.
         self.features = np.zeros((data.n_rows, 1 + 2 * len(self.similarities)))
-        self.features[:, 0] = _within_queries(base, data.offsets)
+        low, high = (f.reduceat(base, data.offsets[:-1]) for f in (np.minimum, np.maximum))
+        self.features[:, 0] = (base - low[self.query]) * reciprocal(high - low)[self.query]
 
     def best(self, utility: FloatArray, among: BoolArray | None = None) -> IntArray:
         """The row of the greatest utility among the documents left, for every query that has one; first of equals."""
@@ -159,13 +161,6 @@ class Placing:
         result = np.zeros(len(self.left))
         result[found.col] = found.data
         return result
-
-
-def _within_queries(base: FloatArray, offsets: IntArray) -> FloatArray:
-    """Base scores on [0, 1] within every query, as maximal marginal relevance wants them."""
-    low, high = (f.reduceat(base, offsets[:-1]) for f in (np.minimum, np.maximum))
-    query = query_index(offsets)
-    return (base - low[query]) * reciprocal(high - low)[query]
 
 
 class FittedGreedy(FittedReranker):
@@ -377,21 +372,18 @@ class FittedCCRF(FittedLists):
         total = float(self.alpha.sum())
         if self.form == "distillation":
             return (2 * pull + self.beta * net_degrees(data, self.relation)) / (2 * total)
+        assert self.relation is not None
+        cosine = self.relation == "cosine"
+        related: Any = unit_rows(data.X, data.offsets, "minmax") if cosine else similarities(data, self.relation)
+        scores = np.empty(data.n_rows)
         try:
-            return self._feedback(data, pull, total)
+            for a, b in pairwise(data.offsets):
+                if cosine:
+                    scores[a:b] = cosine_mean(related[a:b], pull[a:b], total, self.beta)
+                else:
+                    scores[a:b] = dense_mean(next(related), pull[a:b], total, self.beta)
         except np.linalg.LinAlgError as error:
             raise DataError(f"The random field of this model has no mean for these documents: {error}.") from error
-
-    def _feedback(self, data: Groups, pull: FloatArray, total: float) -> FloatArray:
-        scores = np.empty(data.n_rows)
-        assert self.relation is not None
-        if self.relation == "cosine":
-            unit = unit_rows(data.X, data.offsets, "minmax")
-            for a, b in pairwise(data.offsets):
-                scores[a:b] = cosine_mean(unit[a:b], pull[a:b], total, self.beta)
-            return scores
-        for S, (a, b) in zip(similarities(data, self.relation), pairwise(data.offsets), strict=True):
-            scores[a:b] = dense_mean(S, pull[a:b], total, self.beta)
         return scores
 
     def importance(self) -> FloatArray:

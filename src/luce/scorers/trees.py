@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from luce.checks import is_whole
 from luce.data.filling import Filling
 from luce.errors import DataError, ModelFormatError, SettingError
 from luce.scorers.forest import Forest
@@ -24,32 +23,24 @@ _MOST = 2**31 - 1
 _OWN = ("objective", "members", "curvature", "curvature_floor", "reestimate", "monotone", "categorical", "engine")
 
 
-def _features(name: str, given: Any) -> Any:
-    if isinstance(given, Sequence | np.ndarray) or is_whole(given):
-        return given
-    raise SettingError(f"{name} is {given!r}; it must be None, or names or numbers of features.")
+def _of_kind(kinds: Any, words: str) -> Callable[[str, Any], Any]:
+    """The check of a setting that is of one of these kinds."""
+
+    def convert(name: str, given: Any) -> Any:
+        if isinstance(given, kinds):
+            return given
+        raise SettingError(f"{name} is {given!r}; it must be {words}.")
+
+    return convert
 
 
-def _monotone(name: str, given: Any) -> Any:
-    if isinstance(given, Mapping | Sequence | np.ndarray):
-        return given
-    raise SettingError(
-        f"{name} is {given!r}; it must be None, a list of -1, 0 and 1, a mapping from names of features to them, or "
-        "such a text."
-    )
-
-
-def _engine(name: str, given: Any) -> Mapping[str, Any]:
-    if isinstance(given, Mapping):
-        return given
-    raise SettingError(f"{name} is {given!r}; it must be a mapping from names of LightGBM's parameters to values.")
-
-
-def _own_loss(scorer: Any) -> bool:
-    return scorer.objective is None
-
-
-_OF_LOSS = (_own_loss, "a loss of luce, which an objective of LightGBM takes the place of")
+_monotone = _of_kind(
+    (Mapping, Sequence, np.ndarray),
+    "None, a list of -1, 0 and 1, a mapping from names of features to them, or such a text",
+)
+_features = _of_kind((Sequence, np.ndarray, int, np.integer), "None, or names or numbers of features")
+_engine = _of_kind(Mapping, "a mapping from names of LightGBM's parameters to values")
+_OF_LOSS = (lambda own: own.objective is None, "a loss of luce, which an objective of LightGBM takes the place of")
 
 
 class TreesScorer(Spec):
@@ -127,9 +118,7 @@ class TreesScorer(Spec):
                 f"{self.objective!r} takes all of them: leave one of the two out."
             )
         if self.curvature in OVER_PAIRS and self.lambda_l2 > 0:
-            raise SettingError(
-                f"curvature={self.curvature!r} averages gradients, which needs lambda_l2=0; leave lambda_l2 out."
-            )
+            raise SettingError(f"curvature={self.curvature!r} averages gradients, without lambda_l2; leave that out.")
 
     def least_in_leaf(self, n_rows: int) -> int:
         """Documents of a leaf at least."""

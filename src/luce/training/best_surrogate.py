@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -194,30 +194,22 @@ def pattern_search(
         step = float(start @ unit) / unit
         centre, mesh, at = start, 1.0, value(start)
         while at is not None and mesh >= _FINEST:
-            found = _better(value, centre, mesh * step, at)
-            if found is None:
-                mesh *= 0.5
-                continue
-            moved, level = found
+            tried = ((point, value(point)) for point in _neighbours(centre, mesh * step))
+            point, level = next((found for found in tried if found[1] is None or found[1] > at), (centre, at))
             if level is None:
                 break
-            centre, at, mesh = moved, level, 2.0 * mesh
+            mesh *= 0.5 if point is centre else 2.0
+            centre, at = point, level
         if at is not None and at > highest:
             best, highest = centre, at
     return best
 
 
-def _better(
-    value: Callable[[FloatArray], float | None], centre: FloatArray, steps: FloatArray, at: float
-) -> tuple[FloatArray, float | None] | None:
-    """The first neighbour that is better; None where none is, and a value of None where no more is answered."""
-    for axis in range(len(centre)):
+def _neighbours(centre: FloatArray, steps: FloatArray) -> Iterator[FloatArray]:
+    """Up and down each axis, at 0 or above."""
+    for axis, step in enumerate(steps):
         for sign in (1.0, -1.0):
             point = centre.copy()
-            point[axis] = max(point[axis] + sign * steps[axis], 0.0)
-            if point[axis] == centre[axis] or not point.any():
-                continue
-            there = value(point)
-            if there is None or there > at:
-                return point, there
-    return None
+            point[axis] = max(point[axis] + sign * step, 0.0)
+            if point[axis] != centre[axis] and point.any():
+                yield point

@@ -97,7 +97,12 @@ class _Boosted(Training):
         queries, weights = self.queries, self.run.last
         if queries.data is None:
             return
-        features = np.concatenate([_feature_values(queries, sign) for sign in self.signs])
+        # A row a feature: the metric of ranking by it alone, query by query.
+        sided = ((sign, column) for sign in self.signs for column in queries.data.X.T)
+        features = np.concatenate([queries.values(sign * column[None].astype(np.float64)) for sign, column in sided])
+        if features.min(initial=0.0) < -1 or features.max(initial=0.0) > 1 + 1e-9:
+            name = queries.metric.name
+            raise SettingError(f"AdaRank needs a metric between -1 and 1; {name!r} is not: take 'ndcg@10'.")
         while self.open_.any():
             k = int(np.argmax(np.where(self.open_, features @ self.share, -np.inf)))
             weights = weights.copy()
@@ -132,16 +137,6 @@ def alpha(values: FloatArray, share: FloatArray) -> float:
     """
     mean = min(float(share @ values), 1 - 1e-6)
     return float(np.arctanh(mean))
-
-
-def _feature_values(queries: CountedQueries, sign: float) -> FloatArray:
-    """A row a feature: the metric of ranking by it, query by query."""
-    assert queries.data is not None
-    columns = queries.data.X.T
-    values = np.concatenate([queries.values(sign * column[None].astype(np.float64)) for column in columns])
-    if values.min(initial=0.0) < -1 or values.max(initial=0.0) > 1 + 1e-9:
-        raise SettingError(f"AdaRank needs a metric between -1 and 1; {queries.metric.name!r} is not: take 'ndcg@10'.")
-    return values
 
 
 class CoordinateAscent(Rounds):

@@ -50,20 +50,15 @@ class CPS(Minimised, Rounds):
     def train(self, task: Task) -> Trained:
         """Fit the weights of the distances."""
         self.check_task(task)
-        loss, target = self._loss(), one_target(task.target)
+        loss, target = self._loss(), task.target
+        if target is not None:
+            if np.ptp(target.labels) > 0:
+                raise SettingError("topk-cps learns from grades or lists, not both; give data whose grades are equal.")
+            target = target.comparisons
         bound = CPSScorer(_EVERYTHING if self.k is None else self.k).bind(task.data)
         objective = CosetObjective(task.data, bound, loss, self.l2, target)
         search = LBFGS(l2=self.l2, max_iter=self.max_iter, tol=self.tol, early_stopping=self.early_stopping)
         return search.search(bound, objective, task)
-
-
-def one_target(target: Any) -> Any:
-    """Grades or lists: where both come, the grades must say nothing."""
-    if target is None:
-        return None
-    if np.ptp(target.labels) > 0:
-        raise SettingError("topk-cps learns from grades or from lists, not both; give data whose grades are equal.")
-    return target.comparisons
 
 
 class CosetObjective(Objective):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -121,16 +121,12 @@ class Derivatives(Risk):
         )
 
 
-def _pair_counts(loss: Loss, target: Any, offsets: IntArray, curvature: str) -> FloatArray:
-    parts = [loss.loss, loss.stated] if isinstance(loss, GradesAndComparisons) else [loss]
-    for part in parts:
+def _pair_counts(loss: Any, target: Any, offsets: IntArray, curvature: str) -> FloatArray:
+    joined = isinstance(loss, GradesAndComparisons)
+    for part in [loss.loss, loss.stated] if joined else [loss]:
         if not isinstance(part, PairLoss):
-            name = part.name
-            raise SettingError(
-                f"curvature={curvature!r} counts pairs, and {name!r} is no loss over pairs; use 'newton'."
-            )
-    pairwise = cast("PairLoss", parts[0])
-    if isinstance(loss, GradesAndComparisons):
-        counts = loss.weight * pairwise.pair_counts(target.comparisons, offsets)
-        return counts + pairwise.pair_counts(target.labels, offsets) if says_something(target.labels) else counts
-    return pairwise.pair_counts(target, offsets)
+            raise SettingError(f"curvature={curvature!r} counts pairs, and {part.name!r} has none; use 'newton'.")
+    if not joined:
+        return np.asarray(loss.pair_counts(target, offsets))
+    counts: FloatArray = loss.weight * loss.loss.pair_counts(target.comparisons, offsets)
+    return counts + loss.loss.pair_counts(target.labels, offsets) if says_something(target.labels) else counts

@@ -78,8 +78,7 @@ class ProjectedDescent(Training):
         self, trainer: Any, objective: Objective, feasible: Feasible, start: FloatArray, seed: int = 0
     ) -> None:
         self.objective, self.start, self.seed, self.learning_rate = objective, start, seed, trainer.learning_rate
-        self.shrinking = trainer.inside == "shrinking"
-        self.stay = feasible.shortened if self.shrinking else feasible.projected
+        self.shrinking, self.feasible = trainer.inside == "shrinking", feasible
         n, batch_queries = objective.data.n_queries, trainer.batch_queries
         self.batches = [(first, min(first + batch_queries, n)) for first in range(0, n, batch_queries)]
         self.pace = np.zeros(2)
@@ -121,7 +120,10 @@ class ProjectedDescent(Training):
                 change = -self.pace[0] * self.objective.on_batch(batch, vector, loss)[1]
             if not np.isfinite(vector + change).all():
                 return None
-            vector = self.stay(vector, change)
+            if self.shrinking:
+                vector = self.feasible.shortened(vector, change)
+            else:
+                vector = self.feasible.nearest(vector + change)
         return vector
 
     def converged(self, ended: bool) -> bool:
@@ -176,15 +178,6 @@ class LinearStream:
         deviation = np.sqrt(self.square / max(self.rows, 1))
         return Standardisation(self.mean, reciprocal(deviation, 1e-7 * np.abs(self.mean)))
 
-    def _see(self, data: Groups) -> None:
-        """Join the moments of new rows (Chan's update of mean and sum of squares)."""
-        new = standardise(data.X)
-        total = self.rows + data.n_rows
-        delta = new.mean - self.mean
-        self.square += new.sd**2 * data.n_rows + delta**2 * self.rows * data.n_rows / total
-        self.mean = self.mean + delta * data.n_rows / total
-        self.rows = total
-
     def learn(self, data: Groups, loss: Loss) -> tuple[FittedLinear, Loss]:
         """One pass over the queries of `data` in their order; returns the scorer and the loss as they now are."""
         own = len(loss.parameters)
@@ -193,7 +186,11 @@ class LinearStream:
             self.sum_squares = np.concatenate([self.sum_squares, np.zeros(own)])
         for first, last in chunk_queries(data.offsets, self.batch_rows):
             batch = data.take(np.arange(first, last))
-            self._see(batch)
+            # Moments of new rows are joined by Chan's update of mean and sum of squares.
+            new, total = standardise(batch.X), self.rows + batch.n_rows
+            delta = new.mean - self.mean
+            self.square += new.sd**2 * batch.n_rows + delta**2 * self.rows * batch.n_rows / total
+            self.mean, self.rows = self.mean + delta * batch.n_rows / total, total
             scorer = LinearScorer()._changed(scale=self._scale())
             objective = Objective(batch, scorer, loss, self.l2)
             _, grad = objective.value_and_grad(self.vector)

@@ -79,10 +79,6 @@ class Memory:
             self.steps = [*self.steps, step][-self.size :]
             self.changes = [*self.changes, change][-self.size :]
 
-    def forget(self) -> None:
-        """Drop all pairs."""
-        self.steps, self.changes = [], []
-
     def solve(self, vector: FloatArray) -> FloatArray:
         """The inverse of the approximate Hessian times a vector, by the two loops of Nocedal (1980)."""
         left = vector.copy()

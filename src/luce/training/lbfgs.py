@@ -87,7 +87,7 @@ class LBFGSSearch(Training):
         feasible: Feasible | None = None,
         preconditioner: Preconditioner | None = None,
     ) -> None:
-        self.region = Feasible.everything(len(start)) if feasible is None else feasible
+        self.region = Feasible.box([(-np.inf, np.inf)] * len(start)) if feasible is None else feasible
         self.function, self.start, self.tol = function, self.region.nearest(start), tol
         self.memory = Memory(memory, preconditioner)
         self.before = np.inf
@@ -134,7 +134,7 @@ class LBFGSSearch(Training):
         found = self._descend()
         if found is None and self.memory.any:
             # What was remembered no longer fits: begin again with the gradient alone.
-            self.memory.forget()
+            self.memory.steps, self.memory.changes = [], []
             found = self._descend()
         if self.run.iteration == 0 and (found is None or found.value >= at.value):
             slope = float(at.grad @ self.region.direction(at.x, at.grad, self.memory)[0])
@@ -260,10 +260,6 @@ class Feasible:
         bounded = bool(np.all((vector >= self.lower) & (vector <= self.upper)))
         return bounded and (self.radius is None or float(np.abs(vector[self.counted]).sum()) <= self.radius)
 
-    def projected(self, vector: FloatArray, change: FloatArray) -> FloatArray:
-        """Where a step ends: at the nearest vector that is allowed."""
-        return self.nearest(vector + change)
-
     def shortened(self, vector: FloatArray, change: FloatArray) -> FloatArray:
         """Where a step ends that is halved until it is allowed."""
         halved = (vector + change * 0.5**halvings for halvings in range(_HALVINGS))
@@ -282,11 +278,6 @@ class Feasible:
         """Bounds alone."""
         lower, upper = np.array(bounds, dtype=np.float64).reshape(-1, 2).T
         return cls(lower, upper, np.zeros(len(lower), dtype=bool), None)
-
-    @classmethod
-    def everything(cls, n: int) -> Feasible:
-        """No bound at all."""
-        return cls.box([(-np.inf, np.inf)] * n)
 
     def along(self, x: FloatArray, direction: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
         """Where a step leads, and how the place moves with it: entries stop at their bounds."""

@@ -18,9 +18,9 @@ import numpy as np
 
 from luce.data.groups import Groups
 from luce.losses.base import Loss, Risk
+from luce.numerics.segments import centred
 from luce.scorers.kernel_sums import (
     Kernel,
-    centred,
     default_kernels,
     kernel_sums,
     learned_kernels,
@@ -191,23 +191,20 @@ class Reranking:
         if self.fixed is not None:
             together = np.logaddexp(self.fixed, term)
             share = np.exp(term - together)
-        log_f = self.z + self._centred(together)
+        # Centred, which divides all f of a query by one number, and is its own transpose.
+        log_f = self.z + centred(together, self.data.offsets)
         line = c + a * log_f
         scores, slope = self.unit * line, self.unit
         if self.product:
             scores = slope = np.exp(np.minimum(line, _LARGEST))
         value, d_scores, d_own = self.risk.gradients(scores, self.loss.with_parameters(vector[2 + C + P :]))
         d_line = d_scores * slope / self.unit
-        d_term = a * self._centred(d_line) * share
+        d_term = a * centred(d_line, self.data.offsets) * share
         pull = self.penalised * u
         d_shapes = [u[column] * float(d_term @ bend) for column, bend in bends]
         head = [a * (d_line @ log_f), d_line.sum()]
         grad = np.concatenate([head, D.T @ d_term + self.l2 * pull, d_shapes, d_own / self.unit])
         return value / self.unit + 0.5 * self.l2 * float(u @ pull), grad
-
-    def _centred(self, values: FloatArray) -> FloatArray:
-        """Less the mean over the query, which divides all f of a query by one number; its own transpose."""
-        return centred(values[:, None], self.data.offsets)[:, 0]
 
     def minimise(self, start: FloatArray, free: BoolArray, max_iter: int, tol: float) -> tuple[FloatArray, float]:
         """The vector of the least objective that a search from `start` finds in the `free` entries."""

@@ -147,19 +147,15 @@ class _Boosting(ByRounds):
         # A slope below rounding of its own terms points nowhere.
         if h is None or abs(slope) <= 1e-13 * float(np.abs(d) @ np.abs(h)) or not self._step(h, slope):
             self.fruitless += 1
-            return self._idle() if self.draws and self.fruitless < FRUITLESS else None
+            if not isinstance(self.sum, GradientTreeSum) or not self.draws or self.fruitless >= FRUITLESS:
+                return None
+            self.sum.add(0.0)  # a round whose draw led nowhere: the next one draws anew
+            return Step(self.parameters, self.here.value, 0.0)
         self.fruitless = 0
         if len(self.parameters) and (number + 1) % _REESTIMATE == 0:
             self._reestimate()
         edge = abs(slope) / (float(np.abs(d).sum()) * float(np.abs(h).max()))
         return Step(self.parameters, self.here.value, edge)
-
-    def _idle(self) -> Step | None:
-        """A round whose draw led nowhere: nothing is added, the next one draws anew."""
-        if not isinstance(self.sum, GradientTreeSum):
-            return None
-        self.sum.add(0.0)
-        return Step(self.parameters, self.here.value, 0.0)
 
     def _step(self, h: FloatArray, slope: float) -> bool:
         """Go along h as far as the line search says; False where the risk does not fall."""

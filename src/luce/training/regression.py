@@ -81,9 +81,9 @@ class ClosedForm(Trainer):
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse what has no closed form."""
-        alone = isinstance(loss, NDCGSquare) or (
-            isinstance(loss, NDCGMix) and not loss.chooses_alpha and _square_alone(loss)
-        )
+        alone = isinstance(loss, NDCGSquare)
+        if isinstance(loss, NDCGMix) and not loss.chooses_alpha:
+            alone = [name for name, weight in zip(loss.names, loss.alpha, strict=True) if weight > 0] == ["square"]
         if not alone or getattr(loss, "link", None) is not None or scorer.name != "linear":
             raise SettingError(
                 f"The trainer {self.name!r} solves the loss 'ndcg_square', or 'ndcg_mix' of the square alone, without "
@@ -110,10 +110,6 @@ class ClosedForm(Trainer):
             w = np.linalg.lstsq(square[:n, :n], right[:n] - square[:n, n] * loss.offset, rcond=1e-12)[0]
         fitted, at = bound.fitted(w), np.append(w, loss.offset)
         return task.trained_at_once(fitted, float(0.5 * at @ square @ at - right @ at), loss)
-
-
-def _square_alone(loss: NDCGMix) -> bool:
-    return all((weight > 0) == (name == "square") for weight, name in zip(loss.alpha, loss.names, strict=True))
 
 
 def _moments(bound: LinearScorer, data: Groups, weight: FloatArray) -> FloatArray:
@@ -234,11 +230,15 @@ class Retargeting(Algorithm):
         data = task.data
         levels = levels_of(data.y, data.offsets)
         targets: FloatArray = np.float64(self.margin) * levels.level.astype(np.float64)
+        regressor: Any = LinearRegression(self.l2) if self.regressor == "linear_regression" else RandomForest()
+        scorer = None
+        if self.regressor == "mart":
+            regressor, scorer = Boosting(), TreesScorer(objective="regression")
         found: list[FittedScorer] = []
         run = task.start_run(self.max_iter, self.early_stopping, lambda _: task.judged_scorer(found[-1]))
         while run.goes_on:
-            fitted = self._regressed(replace(task, data=replace(data, y=targets), valid=None, progress=None))
-            found.append(fitted)
+            again = replace(task, data=replace(data, y=targets), valid=None, progress=None, scorer=scorer)
+            found.append(fitted := regressor.train(again).scorer)
             scores = fitted.score(data.X, data.offsets)
             moved = nearest_targets(scores, levels, float(self.margin))
             value = 0.5 * float(np.sum((scores - moved) ** 2)) / data.n_queries
@@ -250,10 +250,3 @@ class Retargeting(Algorithm):
                 break
         best = run.history.best_iteration
         return Trained(found[-1 if best is None else best - 1], None, run.history)
-
-    def _regressed(self, task: Task) -> FittedScorer:
-        if self.regressor == "mart":
-            return Boosting().train(replace(task, scorer=TreesScorer(objective="regression"))).scorer
-        regressor: Any = LinearRegression(self.l2) if self.regressor == "linear_regression" else RandomForest()
-        fitted: FittedScorer = regressor.train(replace(task, scorer=None)).scorer
-        return fitted

@@ -229,14 +229,10 @@ class LatentObjective:
     def __init__(self, Z: FloatArray, data: Groups, order: IntArray, model: Latent) -> None:
         self.Z, self.rank, self.l2, self.offsets = Z, model.rank, model.l2, data.offsets
         self.query = query_index(data.offsets)
-        self.steps = self._plan(data, order, model.depth)
-        self.n_choices = sum(len(placed) for _, _, placed, _ in self.steps)
-
-    def _plan(self, data: Groups, order: IntArray, depth: int) -> list[tuple[IntArray, BoolArray, IntArray, IntArray]]:
+        self.steps: list[tuple[IntArray, BoolArray, IntArray, IntArray]] = []
         """For every position: rows left, which of them are right, the rows placed, and where queries start."""
         left = np.ones(data.n_rows, dtype=bool)
-        steps = []
-        for position in range(depth):
+        for position in range(model.depth):
             labels = np.where(left, data.y, -np.inf)
             top = np.maximum.reduceat(labels, self.offsets[:-1])
             low = np.minimum.reduceat(np.where(left, data.y, np.inf), self.offsets[:-1])
@@ -245,9 +241,9 @@ class LatentObjective:
                 break
             starts = np.unique(self.query[rows], return_index=True)[1]
             placed = order[self.offsets[self.query[rows[starts]]] + position]
-            steps.append((rows, data.y[rows] == top[self.query[rows]], placed, starts))
+            self.steps.append((rows, data.y[rows] == top[self.query[rows]], placed, starts))
             left[placed] = False
-        return steps
+        self.n_choices = sum(len(placed) for _, _, placed, _ in self.steps)
 
     def value_and_grad(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """Forward over the positions, then the gradient of what was placed, backwards."""

@@ -320,8 +320,14 @@ def make_boosters(scorer: TreesScorer, data: Groups, start: FloatArray | None, b
 
     parameters = scorer.engine_parameters(data.n_rows, data.feature_names)
     parameters |= {"num_threads": n_threads() if data.X.size >= _WORTH_THREADS else 1}
-    if scorer.objective == "lambdarank":
-        _check_grades(data.y)
+    # What LightGBM's objective would refuse, before it writes to the terminal.
+    wrong = (data.y < 0) | (data.y > _HIGHEST) | (data.y != np.floor(data.y))
+    if scorer.objective == "lambdarank" and wrong.any():
+        raise DataError(
+            f"The objective of lambdarank takes whole grades from 0 to {_HIGHEST}, as its gain is 2^grade - 1, and a "
+            f"label is {data.y[np.argmax(wrong)]:g}; map the labels to such grades, or train trees on a loss "
+            "(pmop-trees), which sees their order alone."
+        )
     labels = data.y if scorer.objective else np.zeros(data.n_rows, dtype=np.float32)
     weight = None if data.query_weight is None else np.repeat(data.query_weight, data.sizes)
     try:
@@ -351,17 +357,6 @@ def make_boosters(scorer: TreesScorer, data: Groups, start: FloatArray | None, b
         return boosters
     except lightgbm.basic.LightGBMError as error:
         raise SettingError(f"LightGBM refuses these parameters or data: {error}") from error
-
-
-def _check_grades(y: FloatArray) -> None:
-    """Refuse what LightGBM's objective would, before it writes to the terminal."""
-    wrong = (y < 0) | (y > _HIGHEST) | (y != np.floor(y))
-    if wrong.any():
-        raise DataError(
-            f"The objective of lambdarank takes whole grades from 0 to {_HIGHEST}, as its gain is 2^grade - 1, and a "
-            f"label is {y[np.argmax(wrong)]:g}; map the labels to such grades, or train trees on a loss (pmop-trees), "
-            "which sees their order alone."
-        )
 
 
 @kernel

@@ -13,13 +13,12 @@ from luce.data.comparisons import Comparisons
 from luce.data.statements import Statements
 from luce.errors import LuceWarning, SettingError
 from luce.losses.base import Loss, Outputs, Target, statements
-from luce.losses.cdn.functions import INFINITE, Felt, Gaussian, Sigmoid, all_pairs, each_alone, family_of, listed_pairs
+from luce.losses.cdn.functions import Felt, Gaussian, Sigmoid, all_pairs, each_alone, family_of, listed_pairs
 from luce.losses.cdn.order_graph import (
     Edges,
     Hubs,
     Pairs,
     by_document,
-    by_graph,
     draw,
     edge_counts,
     edges_of,
@@ -191,15 +190,6 @@ class CDN(Loss):
         checked = np.asarray(offsets, dtype=np.int64)
         return int(np.sum(self.prepare(target, check_offsets(checked, int(checked[-1]))).n_edges == 0))
 
-    def log_marginals(self, r: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Logarithms of phi(r, infinity) and phi(infinity, r), multiplied over the functions."""
-        first, second = np.zeros(len(r)), np.zeros(len(r))
-        far = np.full(len(r), INFINITE)
-        for w1, w2 in self._weights:
-            first += self._family.terms(w1 * r, far).log
-            second += self._family.terms(far, w2 * r).log
-        return first, second
-
     def pair_chances(
         self, scores: FloatArray, rng: np.random.Generator, samples: int, sizes: Any = None
     ) -> PairProbabilities:
@@ -213,7 +203,8 @@ class CDN(Loss):
         said = statements(self, target, offsets).closed()
         if isinstance(target, Comparisons):
             said = order_graphs(said, closure=self.closure, acyclic=self.acyclic)
-        n_edges = _by_query(said, edge_counts(said) * said.times)
+        bounds = said.by_query
+        n_edges = np.bincount(query_index(bounds), edge_counts(said) * said.times, len(bounds) - 1).astype(np.float64)
         if not n_edges.any() and np.diff(offsets).max(initial=0) > 1:
             what = "The target has no preference (all its pairs are tied): 'cdn' has nothing to learn from."
             warnings.warn(what, LuceWarning, stacklevel=2)
@@ -239,7 +230,8 @@ class CDN(Loss):
         if self.topology == "star":
             return found._replace(edges=edges, hubs=by_document(edges, said))
         if self.topology == "full":
-            return found._replace(edges=edges, hubs=by_graph(edges))
+            graphs = Hubs(np.arange(len(edges.better)), edges.graphs, np.arange(len(edges.graphs)))
+            return found._replace(edges=edges, hubs=graphs)
         if self.topology == "list":
             by_better = np.lexsort((edges.better, query_index(edges.graphs)))
             parts = (edges.better[by_better], edges.worse[by_better], edges.weight[by_better])
@@ -387,41 +379,29 @@ class CDN(Loss):
                 result[own] += np.bincount(rows - own.start, times * by_row, own.stop - own.start)
 
     def _one_chain(self, f: FloatArray, cuts: IntArray, grad: FloatArray, curvature: FloatArray) -> Felt:
-        """All edges between the tiers of one chain, all with all, by way of nodes where that costs less."""
-        sizes = np.diff(cuts)
-        n_edges = 0.5 * float(len(f) ** 2 - (sizes**2).sum())
-        felt = None if self.exact else self._on_nodes(f, cuts, n_edges, grad, curvature)
-        if felt is None:
+        """All edges between the tiers of one chain, all with all, by nodes of differences where that costs less."""
+        n_edges = 0.5 * float(len(f) ** 2 - (np.diff(cuts) ** 2).sum())
+        reach, greatest, resolved = float(np.ptp(f)), float(self._weights.max()), self._family.width
+        width = 0.0
+        if not self.exact and resolved is not None and reach > 0 and greatest > 0:
+            width = min(resolved / greatest, reach * (1.0 + 1e-9))
+        curved, rows = len(curvature) > 0, slice(0, len(f))
+        if width == 0.0 or _NODE_POINTS * (int(reach / width) + 1) >= n_edges:
             tier = query_index(cuts)
             better, worse = np.nonzero(tier[:, None] < tier[None, :])
-            felt = all_pairs(
-                self._family, self._weights, f[better] - f[worse], np.ones(len(better)), len(curvature) > 0
-            )
-            _to_documents(felt, better, worse, slice(0, len(f)), Outputs((0, 1), felt.values, grad, curvature, grad))
-        return felt
-
-    def _on_nodes(
-        self, f: FloatArray, cuts: IntArray, n_edges: float, grad: FloatArray, curvature: FloatArray
-    ) -> Felt | None:
-        """One chain through nodes of its differences; None where the edges cost less, or there is no such way."""
-        width = self._family.width
-        reach, greatest = float(np.ptp(f)), float(self._weights.max())
-        if width is None or not (reach > 0 and greatest > 0):
-            return None
-        width = min(width / greatest, reach * (1.0 + 1e-9))
-        if _NODE_POINTS * (int(reach / width) + 1) >= n_edges:
-            return None
+            felt = all_pairs(self._family, self._weights, f[better] - f[worse], np.ones(len(better)), curved)
+            _to_documents(felt, better, worse, rows, Outputs((0, 1), felt.values, grad, curvature, grad))
+            return felt
         matrix, tree = moments_to_nodes(), grow_tree(f, width)
         m, used = spread_differences(tree, cuts, matrix)
         at = node_positions(int(tree.ids[tree.starts[1] - 1]), width)
         kept = np.repeat(np.append(used, False) | np.append(False, used), at.shape[1])
-        felt = all_pairs(self._family, self._weights, at.ravel()[kept], m.ravel()[kept], len(curvature) > 0)
+        felt = all_pairs(self._family, self._weights, at.ravel()[kept], m.ravel()[kept], curved)
         for values, sides, result in ((felt.slope, (-1.0, 1.0), grad), (felt.bend, (1.0, 1.0), curvature)):
             if len(result):
-                at_nodes, felt_by = np.zeros(at.size), np.zeros(len(f))
+                at_nodes = np.zeros(at.size)
                 at_nodes[kept] = values
-                gather_differences(tree, cuts, at_nodes.reshape(at.shape), used, matrix, *sides, felt_by)
-                result += felt_by
+                gather_differences(tree, cuts, at_nodes.reshape(at.shape), used, matrix, *sides, result)
         return felt
 
 
@@ -446,12 +426,6 @@ def _lists(weights: FloatArray, better: IntArray, r: FloatArray, m: FloatArray, 
         if len(felt.bend):
             # Repeated edges to one document would add up inside p: p covers them, p (1 - p) might not.
             felt.bend[:] += w * w * p
-
-
-def _by_query(said: Statements, of_chains: FloatArray) -> FloatArray:
-    """Sums over the chains of every query."""
-    bounds = said.by_query
-    return np.bincount(query_index(bounds), of_chains, len(bounds) - 1).astype(np.float64)
 
 
 def _count_terms(topology: str, network: Network) -> FloatArray:

@@ -169,11 +169,6 @@ def line(edges: Edges) -> Pairs:
     return Pairs(one, other, edges.weight[one] * edges.weight[other], bounds)
 
 
-def by_graph(edges: Edges) -> Hubs:
-    """One hub a graph, with all its edges."""
-    return Hubs(np.arange(len(edges.better)), edges.graphs, np.arange(len(edges.graphs)))
-
-
 def by_document(edges: Edges, said: Statements) -> Hubs:
     """One hub a document of a graph, with the edges at it in their order."""
     graph, n = query_index(edges.graphs), len(said.made)

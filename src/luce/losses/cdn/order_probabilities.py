@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import softmax
 
 from luce.errors import SettingError
 from luce.losses.base import check_scores
+from luce.losses.cdn.functions import INFINITE
 from luce.losses.cdn.loss import CDN
 from luce.types import FloatArray, IntArray
 
@@ -66,7 +68,7 @@ def order_probabilities(loss: CDN, scores: ArrayLike, items: Sequence[int] | Non
     np.put_along_axis(labels, orders, np.arange(n, 0, -1.0)[None, :].repeat(len(orders), 0), axis=1)
     log_joint = -_values(network, np.tile(f[chosen], len(orders)), labels.ravel(), n)
     log_single = np.array([_log_independent(network, f[chosen][order]) for order in orders])
-    return Orders(chosen[orders], _normalised(log_joint), _normalised(log_single))
+    return Orders(chosen[orders], softmax(log_joint), softmax(log_single))
 
 
 def before_all(loss: CDN, scores: ArrayLike, item: int, others: Sequence[int]) -> StatementProbability:
@@ -139,7 +141,9 @@ def _log_independent(network: CDN, scores: FloatArray) -> float:
     same = one == other
     # A pair of two documents has one edge, which meets itself (twice in a star, once for each end).
     itself = alone / (2.0 if network.topology == "star" else 1.0)
-    first, second = network.log_marginals(r)
+    far = np.full(len(r), INFINITE)
+    first = np.sum([network._family.terms(w1 * r, far).log for w1, _ in network.weights], axis=0)
+    second = np.sum([network._family.terms(far, w2 * r).log for _, w2 in network.weights], axis=0)
     return float(itself[one[same]].sum() + first[one[~same]].sum() + second[other[~same]].sum())
 
 
@@ -156,8 +160,3 @@ def _pairs(topology: str, edges: list[tuple[int, int]]) -> tuple[IntArray, IntAr
         found = list(itertools.product(places, places))
     one, other = np.array(found, dtype=np.int64).T
     return one, other
-
-
-def _normalised(log_weight: FloatArray) -> FloatArray:
-    shifted = np.exp(log_weight - log_weight.max())
-    return np.asarray(shifted / shifted.sum())
