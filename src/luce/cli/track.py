@@ -152,30 +152,24 @@ def _place(text: str, name: str, dimensions: int) -> tuple[list[float], float | 
 
 def _settings(report: Report, heard: Signals, problem: TrackOptions) -> dict[str, Any]:
     """The observation model; what was not given comes from the data, and is said."""
-    rate = _clutter_rate(problem.clutter_rate, problem.clutter_probability)
-    low, high = _window(report, heard, problem.window)
-    if problem.r is None and problem.keep != "all":
-        report.say(f"The receiver's room was not given; the most signals of a step are {heard.counts.max(initial=0)}.")
-    return {
-        "sigma": problem.sigma,
-        "detection": problem.detection,
-        "clutter_rate": rate,
-        "window": (low, high),
-        "r": problem.r,
-        "keep": problem.keep,
-        "emission_sd": problem.emission_sd,
-    }
-
-
-def _clutter_rate(rate: float | None, probability: float | None) -> float:
-    """The mean number of clutter signals a step, from itself or from their probability."""
+    rate, probability = problem.clutter_rate, problem.clutter_probability
     if probability is not None:
         if rate is not None:
             raise SettingError("Give --clutter-rate or --clutter-probability, not both.")
         if not 0 <= probability < 1:
             raise SettingError(f"--clutter-probability is {probability:g}; it must be at least 0 and below 1.")
-        return probability / (1 - probability)
-    return 1.0 if rate is None else rate
+        rate = probability / (1 - probability)
+    if problem.r is None and problem.keep != "all":
+        report.say(f"The receiver's room was not given; the most signals of a step are {heard.counts.max(initial=0)}.")
+    return {
+        "sigma": problem.sigma,
+        "detection": problem.detection,
+        "clutter_rate": 1.0 if rate is None else rate,
+        "window": _window(report, heard, problem.window),
+        "r": problem.r,
+        "keep": problem.keep,
+        "emission_sd": problem.emission_sd,
+    }
 
 
 def _window(report: Report, heard: Signals, given: str | None) -> tuple[float, float]:
