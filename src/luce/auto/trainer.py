@@ -150,7 +150,18 @@ class _Work:
         self.clock = Clock(self.plan.seconds)
         self.remarks += self.plan.remarks
         self.filling = Filling.learn(self.data, fill=True, expand=True, later=True)
-        checkpoint = self.task.checkpoint
+        checkpoint, pace = self.task.checkpoint, self.plan.pace
+        fingerprint = (
+            None
+            if checkpoint is None
+            else {
+                "data": data_digest(self.data) + ("" if self.data.stated is None else digest_of(self.data.stated)),
+                "folds": self.plan.folds,
+                "metric": self.task.metric.name,
+                "pace": [pace.step, pace.rounds, pace.patience, pace.bins],
+                "seed": self.task.seed,
+            }
+        )
         self.crossfit = CrossFit(
             self.data,
             self.plan.folds,
@@ -159,7 +170,7 @@ class _Work:
             self.task.seed,
             self.filling,
             None if checkpoint is None else Path(checkpoint),
-            None if checkpoint is None else self._fingerprint(),
+            fingerprint,
         )
         self.walk = self.crossfit.walk
         judges = self.data.judges
@@ -167,16 +178,6 @@ class _Work:
         self.judged = self.data if judged is None else judged.groups(self.data)
         """What weights and probabilities are learned on: the data, or one query a list or preference of them."""
         self.rows = slice(None) if judged is None else judged.rows
-
-    def _fingerprint(self) -> dict[str, Any]:
-        pace = self.plan.pace
-        return {
-            "data": data_digest(self.data) + ("" if self.data.stated is None else digest_of(self.data.stated)),
-            "folds": self.plan.folds,
-            "metric": self.task.metric.name,
-            "pace": [pace.step, pace.rounds, pace.patience, pace.bins],
-            "seed": self.task.seed,
-        }
 
     def trained(self) -> Trained:
         self._fit_all()

@@ -177,7 +177,12 @@ def export_model(
         raise SettingError(f"queries describe {unknown!r}, which is not a feature of the model as exported.")
     X = None if check is None else check.X
     bounded = offset == "auto"
-    constants = [auto_offset(t, X) for t in form.terms] if offset == "auto" else _first(offset, len(form.terms))
+    if offset == "auto":
+        constants = [auto_offset(term, X) for term in form.terms]
+    elif isinstance(offset, bool) or not isinstance(offset, int | float) or not np.isfinite(offset):
+        raise SettingError(f"offset is {offset!r}; it must be a finite number or 'auto'.")
+    else:
+        constants = [float(offset), *[0.0] * (len(form.terms) - 1)]
     added = sum(constants)
     if folded and added:
         raise SettingError("An offset goes into the normalizers of a linear model; leave folded (--folded) out.")
@@ -196,33 +201,16 @@ def export_model(
             lines = check_lines(text, texts, order, check.document_ids, X, names, scores + shift)
             written.beside["-check.jsonl"] = lines
             written.beside.update({} if canonical(target) == "solr" else {"-check.py": CHECK})
-    remarks = [
-        *_about_sign(target, form, constants, bounded, comparison),
-        *written.remarks,
-        *_category_codes(form, target),
-    ]
+    remarks = [*_about_sign(target, form, constants, bounded, comparison), *written.remarks]
+    for j, known in {} if canonical(target) in (*_ENGINES, "python") else form.categories.items():
+        codes = ", ".join(f"{name} = {code}" for code, name in enumerate(known))
+        remarks.append(f"Codes of {form.names[j]}: {codes}")  # for targets that know no names
     if text is not None and not engine and not (canonical(target) == "python" and text.features == "engine"):
         remarks.append(
             f"The features of texts ({', '.join(text.fields)} against {text.query}) are expected as numbers, under "
             "the names that luce.Text gives them"
         )
     return Export(**vars(written) | {"remarks": remarks}, target=target, offset=added, comparison=comparison)
-
-
-def _first(offset: Any, terms: int) -> list[float]:
-    if isinstance(offset, bool) or not isinstance(offset, int | float) or not np.isfinite(offset):
-        raise SettingError(f"offset is {offset!r}; it must be a finite number or 'auto'.")
-    return [float(offset), *[0.0] * (terms - 1)]
-
-
-def _category_codes(form: Form, target: str) -> list[str]:
-    """The codes of categories, for targets that know no names."""
-    if canonical(target) in (*_ENGINES, "python"):
-        return []
-    return [
-        f"Codes of {form.names[j]}: " + ", ".join(f"{name} = {i}" for i, name in enumerate(names))
-        for j, names in form.categories.items()
-    ]
 
 
 def _scores(model: Ranker, check: Groups) -> FloatArray:
