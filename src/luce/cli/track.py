@@ -91,6 +91,7 @@ def track(
     """Follow a target that hears unlabelled signals from known sources, earliest first."""
     from luce.track import follow, read_signals, read_sources
     from luce.track.checkpoint import checkpoint_file
+    from luce.track.plots import plot_arrivals, plot_track
 
     outputs.check()
     if checkpoint is not None:
@@ -114,7 +115,12 @@ def track(
             found = follow(heard, places, progress=progress, checkpoint=checkpoint, resume=resume, **settings)
     for remark in found.remarks:
         report.say(remark)
-    _write(found, outputs, true_path)
+    if outputs.out is not None:
+        found.save(outputs.out)
+    if outputs.map_out is not None:
+        finished(plot_track(found, truth=None if true_path is None else true_path[1]), outputs.map_out)
+    if outputs.arrivals_out is not None:
+        finished(plot_arrivals(found.signals, found), outputs.arrivals_out)
     _tell(report, found, true_path, outputs.out)
 
 
@@ -270,18 +276,6 @@ def _true_path(truth: Path | None, heard: Signals, places: Sources) -> Any:
         axes = places.positions.shape[1]
         raise SettingError(f"{truth} has {found[1].shape[1]} coordinates a position, and the sources have {axes}.")
     return found
-
-
-def _write(found: Track, outputs: Outputs, true_path: Any) -> None:
-    if outputs.out is not None:
-        found.save(outputs.out)
-    if outputs.map_out is not None or outputs.arrivals_out is not None:
-        from luce.track.plots import plot_arrivals, plot_track
-
-        if outputs.map_out is not None:
-            finished(plot_track(found, truth=None if true_path is None else true_path[1]), outputs.map_out)
-        if outputs.arrivals_out is not None:
-            finished(plot_arrivals(found.signals, found), outputs.arrivals_out)
 
 
 def _tell(report: Report, found: Track, true_path: Any, out: Path | None) -> None:
