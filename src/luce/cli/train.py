@@ -213,14 +213,13 @@ class _Job:
         """What the rounds tell is shown; Ctrl-C ends them, and what it kept is said."""
         names = {"validation": self.ranker.parts().metric.name}
         try:
-            with self.report.progress(self.title, names) as shown, interruptible(self.report, shown) as watched:
-                yield watched.tell
+            shown = self.report.progress(self.title, names)
+            with shown as bar, interruptible(self.report, bar, self.stopped) as told:
+                yield told
         except KeyboardInterrupt:
             folder = self.ranker.checkpoint
             kept = None if folder is None else f"The last checkpoint is kept in {folder}"
             raise interrupted(self.report, "--checkpoint", kept) from None
-        if watched.asked:
-            self.stopped.append(watched.rounds)
 
 
 def _stated(groups: Groups, given: Stated, missing: str, report: Report, what: str = "teach") -> Groups:

@@ -19,7 +19,6 @@ from luce.losses.base import Likelihood, Loss
 from luce.losses.chances import PairProbabilities, TopKChances, pairs_of_draws
 from luce.losses.tier_sizes import SizeModel
 from luce.ranker.intake import Intake
-from luce.ranker.parts import Parts
 from luce.types import FloatArray
 
 
@@ -27,7 +26,6 @@ class Probabilities(Intake):
     """The methods of `Ranker` that make probabilities of its scores, by the loss that trained them."""
 
     loss_: Loss | None
-    parts_: Parts
     sizes_: SizeModel | None
     random_state: int | np.random.RandomState | np.random.Generator | None
 
