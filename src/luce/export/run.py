@@ -16,7 +16,7 @@ from luce.errors import DataError, SettingError
 from luce.export.engine_terms import for_engine
 from luce.export.evaluate import ExportDifference, compared
 from luce.export.request import Request, Written, renamed
-from luce.export.texts import CHECK, check_lines, elasticsearch_queries, refuse_python_only, solr_queries
+from luce.export.texts import CHECK, check_lines, elasticsearch_queries, solr_queries
 from luce.form import Form, Linear, Network, Part, SecondOrder, Term, Trees, form_of
 from luce.registry import Registry, canonical
 from luce.storage import atomic_write
@@ -168,7 +168,12 @@ def export_model(
         form = for_engine(form)
     if text is not None and engine:
         used = {column.feature for term in form.terms for column in term.columns}
-        refuse_python_only(text, [names_before[j] for j in sorted(used)], target)
+        if python := text.python_only([names_before[j] for j in sorted(used)]):
+            listed = ", ".join(python[:5]) + (", ..." if len(python) > 5 else "")
+            raise SettingError(
+                f"The model uses {len(python)} features that only Python computes and {target} does not ({listed}); "
+                "train it with --text-features engine (features='engine'), or export to python or onnx."
+            )
         called = dict(zip(names_before, form.names, strict=True))
         own = (solr_queries if canonical(target) == "solr" else elasticsearch_queries)(text, called)
         queries = {**own, **(queries or {})}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from luce.data.groups import Groups, query_sizes
+from luce.data.groups import Groups
 from luce.data.schema import Schema
 from luce.errors import DataError, SettingError
 from luce.result import as_frame, facts, html_table, sheet_of
 from luce.training.run import best_validation
-from luce.types import FloatArray, IntArray
+from luce.types import FloatArray
 
 if TYPE_CHECKING:
     from luce.ranker.estimator import Ranker
@@ -155,16 +155,6 @@ def _check_index(X: Any, values: Any, role: str) -> None:
             f"The {role} has the index of the frame in another order, and entries are taken by their place; give "
             f"{role}.loc[frame.index], or reset both indices if the places are right."
         )
-
-
-def ids_of_sizes(group: ArrayLike, rows: int) -> IntArray:
-    """Query ids of queries of these sizes, one after the other, as LightGBM takes them.
-
-    >>> ids_of_sizes([2, 1], 3).tolist()
-    [0, 0, 1]
-    """
-    sizes = query_sizes(group, rows)
-    return np.repeat(np.arange(len(sizes)), sizes)
 
 
 def check_labels(y: Any) -> None:
