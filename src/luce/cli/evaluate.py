@@ -202,8 +202,6 @@ def evaluate(
         if not others:
             raise SettingError("--plot draws differences from other models; give --compare MODEL, or leave it out.")
         check_picture(more.plot)
-    from luce.metrics.significance import Column, against, differences_sheet
-
     judging = _Judging(data or [], rankings, wanted, reading.given(), report, clicking.missing_documents)
     found: list[Evaluation] = []
     if more.dask is not None:
@@ -219,25 +217,27 @@ def evaluate(
 
         write_csv(per_query, ("query", "metric", "value"), result.rows)
         report.wrote(per_query)
-    # Holm's correction is over the rivals.
-    columns = [
-        Column(m, name, own, rival.values[m]) for m, own in result.values.items() for name, rival in rivals.items()
-    ]
-    comparisons = [{"against": row.pop("model"), **row} for row in against(columns, more.seed)]
-    machine = {
-        **result.as_dict(),
-        "conventions": conventions(**ruled.given).settings,
-        "comparisons": comparisons,
-    }
-    others_means = [rival.means for rival in rivals.values()]
-    rows = [[name, mean, *[means[name] for means in others_means]] for name, mean in result.means.items()]
+    _tell(report, result, rivals, ruled, more)
+
+
+def _tell(report: Report, result: Evaluation, rivals: dict[str, Evaluation], ruled: Ruled, more: _More) -> None:
+    """Show means and paired tests of every metric against every rival; Holm's correction is over the rivals."""
+    from luce.metrics.significance import Column, against, differences_sheet
+
+    pairs = [(metric, name) for metric in result.values for name in rivals]
+    columns = [Column(metric, name, result.values[metric], rivals[name].values[metric]) for metric, name in pairs]
+    compared = [{"against": row.pop("model"), **row} for row in against(columns, more.seed)]
+    others = [rival.means for rival in rivals.values()]
+    rows = [[name, mean, *[means[name] for means in others]] for name, mean in result.means.items()]
     sheets = [sheet_of(f"{len(result.query_ids)} queries", ["metric", "mean", *rivals], rows)]
-    report.result([*sheets, *([differences_sheet(comparisons, "against")] if comparisons else [])], machine)
+    sheets += [differences_sheet(compared, "against")] if compared else []
+    used = conventions(**ruled.given).settings
+    report.result(sheets, {**result.as_dict(), "conventions": used, "comparisons": compared})
     if more.plot is not None:
         panels: dict[str, list[Any]] = {}
-        for row in comparisons:
-            found_of = panels.setdefault(f"difference of {row['metric']} (95%)", [])
-            found_of.append((row["against"], row["difference"], row["low"], row["high"]))
+        for row in compared:
+            panel = panels.setdefault(f"difference of {row['metric']} (95%)", [])
+            panel.append((row["against"], row["difference"], row["low"], row["high"]))
         plot_intervals(panels, more.plot)
         report.wrote(more.plot)
 

@@ -105,12 +105,8 @@ def track(
         settings |= _ends(places, heard, problem)
         settings |= {"engine": problem.engine, "fix_labels": filtering.fix_labels}
         settings |= _tuned(report, heard, places, settings, problem, seed)
-        settings |= {
-            "particles": filtering.particles,
-            "smooth": filtering.smooth,
-            "check": filtering.check,
-            "random_state": seed,
-        }
+        settings |= {name: getattr(filtering, name) for name in ("particles", "smooth", "check")}
+        settings["random_state"] = seed
         with report.progress("track") as progress:
             found = follow(heard, places, progress=progress, checkpoint=checkpoint, resume=resume, **settings)
     for remark in found.remarks:
@@ -165,17 +161,11 @@ def _settings(report: Report, heard: Signals, problem: TrackOptions) -> dict[str
         if not 0 <= probability < 1:
             raise SettingError(f"--clutter-probability is {probability:g}; it must be at least 0 and below 1.")
         rate = probability / (1 - probability)
+    window = _window(report, heard, problem.window)
     if problem.r is None and problem.keep != "all":
         report.say(f"The receiver's room was not given; the most signals of a step are {heard.counts.max(initial=0)}.")
-    return {
-        "sigma": problem.sigma,
-        "detection": problem.detection,
-        "clutter_rate": 1.0 if rate is None else rate,
-        "window": _window(report, heard, problem.window),
-        "r": problem.r,
-        "keep": problem.keep,
-        "emission_sd": problem.emission_sd,
-    }
+    known = {name: getattr(problem, name) for name in ("sigma", "detection", "r", "keep", "emission_sd")}
+    return known | {"clutter_rate": 1.0 if rate is None else rate, "window": window}
 
 
 def _window(report: Report, heard: Signals, given: str | None) -> tuple[float, float]:

@@ -273,16 +273,8 @@ def write_tuning(tuning: Tuning, folder: str | Path, command: str | None) -> lis
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "trial": attempt.number,
-        "rung": attempt.rung,
-        "share": attempt.share,
-        "settings": attempt.settings,
-        "validation": attempt.validation,
-        "by_fold": attempt.by_fold,
-        "seconds": round(attempt.seconds, 4),
-        "error": attempt.error,
-    }
+    found = {**vars(attempt), "validation": attempt.validation, "seconds": round(attempt.seconds, 4)}
+    return {"trial": found.pop("number"), **found}
 
 
 def trials_table(tuning: Tuning) -> Any:
