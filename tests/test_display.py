@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import luce
-from luce.cli.common import Interruption
+from luce.cli.common import interruptible
 from luce.data.simulate import simulate
 from luce.display import progress_bar, progress_text
 from luce.errors import SettingError
@@ -153,12 +154,13 @@ def test_verbose_says_the_last_round_of_a_quick_training_in_a_log(data, capsys):
 
 def test_the_first_interruption_keeps_and_the_second_gives_up():
     said: list[str] = []
-    watched = Interruption(SimpleNamespace(say=said.append), lambda step, total, info: None)
-    with pytest.raises(KeyboardInterrupt):
-        watched.handle(2, None)  # nothing there yet
-    assert watched.tell(1, 9, {}) is False
-    watched.handle(2, None)
-    assert watched.tell(2, 9, {}) is True
-    assert (watched.rounds, len(said)) == (2, 1)
-    with pytest.raises(KeyboardInterrupt):
-        watched.handle(2, None)
+    stopped: list[int] = []
+    with interruptible(SimpleNamespace(say=said.append), lambda step, total, info: None, stopped) as tell:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)  # nothing there yet
+        assert tell(1, 9, {}) is False
+        signal.raise_signal(signal.SIGINT)
+        assert tell(2, 9, {}) is True
+        assert (stopped, len(said)) == ([2], 1)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)

@@ -92,10 +92,6 @@ class Linear:
 
     kind = "a linear model"
 
-    def shifted(self, constant: float) -> Linear:
-        """With a constant added to every score."""
-        return replace(self, intercept=self.intercept + constant)
-
 
 @dataclass(frozen=True, eq=False)
 class Trees:
@@ -104,10 +100,6 @@ class Trees:
     forest: Forest
 
     kind = "trees"
-
-    def shifted(self, constant: float) -> Trees:
-        """With a constant added to every score: a tree of one leaf, so that no other leaf is rounded anew."""
-        return Trees(Forest.joined([Forest.constant(constant), self.forest]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +112,6 @@ class SecondOrder:
     intercept: float = 0.0
 
     kind = "a second-order model"
-
-    def shifted(self, constant: float) -> SecondOrder:
-        """With a constant added to every score."""
-        return replace(self, intercept=self.intercept + constant)
 
     def expanded(self) -> tuple[FloatArray, FloatArray, float]:
         r"""Weights of the features, of the products $x_i x_j$, and intercept, on features as they are in the data.
@@ -157,11 +145,6 @@ class Network:
 
     kind = "a neural network"
 
-    def shifted(self, constant: float) -> Network:
-        """With a constant added to every score; the last layer is linear."""
-        last = self.layers[-1]
-        return Network((*self.layers[:-1], replace(last, bias=last.bias + constant)))
-
 
 Part = Linear | Trees | SecondOrder | Network
 
@@ -188,7 +171,15 @@ class Term:
 
     def shifted(self, constant: float) -> Term:
         """With a constant added to every score."""
-        return self if constant == 0 else replace(self, part=self.part.shifted(constant))
+        part = self.part
+        if constant == 0:
+            return self
+        if isinstance(part, Trees):  # a tree of one leaf, so that no other leaf is rounded anew
+            return replace(self, part=Trees(Forest.joined([Forest.constant(constant), part.forest])))
+        if not isinstance(part, Network):
+            return replace(self, part=replace(part, intercept=part.intercept + constant))
+        *layers, last = part.layers  # the last one is linear
+        return replace(self, part=Network((*layers, replace(last, bias=last.bias + constant))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -168,10 +168,7 @@ def load(path: str | Path, *, trusted: str | Path | Sequence[str | Path] | None 
         return _load(path)
     from luce.signing import public_keys
 
-    keys = public_keys([trusted] if isinstance(trusted, str | Path) else trusted)
-    found, public = load_signed(path, keys)
-    assert public in keys
-    return found
+    return load_signed(path, public_keys([trusted] if isinstance(trusted, str | Path) else trusted))[0]
 
 
 def load_signed(path: str | Path, keys: Sequence[bytes] | None = None) -> tuple[Ranker, bytes | None]:

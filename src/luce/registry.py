@@ -220,7 +220,13 @@ class Registry:
                 f"The name of a {self.kind} is {chosen!r}; it must be of letters, digits, '_', '-' and '.': give one "
                 "by name=."
             )
-        self._add(chosen, part)
+        known = self._spelling.get(canonical(chosen))
+        taken: Any = None if known is None else self._table[known]
+        if known is not None and not _same(taken, part):
+            place = f"luce's own {taken}" if isinstance(taken, str) else f"{taken.__qualname__} of {taken.__module__}"
+            raise SettingError(f"There is a {self.kind} {known!r} already, {place}; choose another name.")
+        self._table[known or chosen] = part
+        self._spelling[canonical(chosen)] = known or chosen
         return part
 
     def keep(self, part: Any) -> Any:
@@ -231,14 +237,6 @@ class Registry:
         self._table[known] = part
         self._spelling[canonical(part.name)] = known
         return part
-
-    def _add(self, name: str, factory: Any) -> None:
-        known = self._spelling.get(canonical(name))
-        if known is not None and not _same(own := self._table[known], factory):
-            place = f"luce's own {own}" if isinstance(own, str) else f"{own.__qualname__} of {own.__module__}"
-            raise SettingError(f"There is a {self.kind} {known!r} already, {place}; choose another name.")
-        self._table[known or name] = factory
-        self._spelling[canonical(name)] = known or name
 
     def _join_entry_points(self) -> None:
         """Add what installed packages bring; one that cannot be imported is named, and the rest works."""

@@ -89,7 +89,7 @@ def test_out_of_fold_scores_come_from_models_that_did_not_see_the_query(data, mo
         walk = start(MEMBERS["regression"], task, crossfit.pace, None)
         while (len(walk.curve) - 1) * crossfit.pace.stride < fitted.step:
             walk.advance()
-        forests.append(walk.path().at(fitted.step))
+        forests.append(walk.path().first(fitted.step))
         np.testing.assert_allclose(fitted.scores[np.repeat(held, data.sizes)], forests[-1].score(data.take(held).X))
     np.testing.assert_allclose(fitted.model.score(data.X), np.mean([f.score(data.X) for f in forests], axis=0))
 

@@ -109,7 +109,7 @@ def test_a_service_takes_what_the_table_had(train, tmp_path):
     from luce.serve.shelf import Shelf
 
     luce.Ranker(loss="pmop", max_iter=20).fit(train).save(tmp_path / "m.luce")
-    served = Shelf({"m": tmp_path / "m.luce"}).all()[0]
+    served = Shelf({"m": tmp_path / "m.luce"}).served["m"]
 
     def ask(**features):
         whole = {"price": 0.5, "brand": "acme", "new": 1, "listed": 19800} | features
@@ -118,9 +118,9 @@ def test_a_service_takes_what_the_table_had(train, tmp_path):
 
     assert ask()[0].tolist() == [0.5, 0, 1, 19800]
     assert ask(brand="unheard")[0, 1] == 3
-    scores = [float(served.scores(ask(brand=name))[0]) for name in ("acme", "best", "cheap")]
+    scores = [float(served.ranker.predict(served.groups(ask(brand=name)))[0]) for name in ("acme", "best", "cheap")]
     assert scores == sorted(scores, reverse=True)
-    assert np.isfinite(served.scores(ask(price=None))).all()
+    assert np.isfinite(served.ranker.predict(served.groups(ask(price=None)))).all()
     assert ask(new=True, listed="2024-03-18")[0].tolist() == [0.5, 0, 1, 19800]
     assert ask(new=False, listed="2024-03-18T18:00:00+06:00")[0, 2:].tolist() == [0, 19800.5]
     for wrong, words in (

@@ -26,7 +26,7 @@ def _served(kind: str) -> Served:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.luce"
         model_files.write(model_files.clean(KINDS[kind]), path)
-        return Shelf({"m": path}).all()[0]
+        return Shelf({"m": path}).served["m"]
 
 
 @cache

@@ -11,19 +11,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from luce import scorers, training
+from luce.auto import weights as weighing
 from luce.auto.crossfit import MEMBERS, CrossFit, Fitted, Walked, failures, informative, joined, stated_target, summed
 from luce.auto.plan import Clock, ExportTarget, Job, OutOfTime, Plan, for_target, make_plan
-from luce.auto.weights import (
-    Estimate,
-    Learned,
-    beside,
-    calibrate,
-    estimate,
-    learned,
-    race_likelihood,
-    spread,
-    value_blends,
-)
 from luce.data.comparisons import Comparisons
 from luce.data.filling import Filling
 from luce.data.groups import Groups
@@ -82,7 +72,7 @@ class Blend(Budget, Algorithm):
     def judge(self, metric: Metric, stated: Comparisons) -> Metric:
         """What judges lists and preferences: the likelihood under Luce's model unless another metric was named."""
         if metric.name in (USUAL, "log_likelihood"):
-            return race_likelihood()
+            return weighing.race_likelihood()
         if stated.holds_pairs and metric.name != "pairwise_accuracy":
             raise SettingError(
                 f"{metric.name} judges rankings; preferences are judged by log_likelihood or pairwise_accuracy."
@@ -150,7 +140,18 @@ class _Work:
         self.clock = Clock(self.plan.seconds)
         self.remarks += self.plan.remarks
         self.filling = Filling.learn(self.data, fill=True, expand=True, later=True)
-        checkpoint = self.task.checkpoint
+        checkpoint, pace = self.task.checkpoint, self.plan.pace
+        fingerprint = (
+            None
+            if checkpoint is None
+            else {
+                "data": data_digest(self.data) + ("" if self.data.stated is None else digest_of(self.data.stated)),
+                "folds": self.plan.folds,
+                "metric": self.task.metric.name,
+                "pace": [pace.step, pace.rounds, pace.patience, pace.bins],
+                "seed": self.task.seed,
+            }
+        )
         self.crossfit = CrossFit(
             self.data,
             self.plan.folds,
@@ -159,7 +160,7 @@ class _Work:
             self.task.seed,
             self.filling,
             None if checkpoint is None else Path(checkpoint),
-            None if checkpoint is None else self._fingerprint(),
+            fingerprint,
         )
         self.walk = self.crossfit.walk
         judges = self.data.judges
@@ -168,22 +169,12 @@ class _Work:
         """What weights and probabilities are learned on: the data, or one query a list or preference of them."""
         self.rows = slice(None) if judged is None else judged.rows
 
-    def _fingerprint(self) -> dict[str, Any]:
-        pace = self.plan.pace
-        return {
-            "data": data_digest(self.data) + ("" if self.data.stated is None else digest_of(self.data.stated)),
-            "folds": self.plan.folds,
-            "metric": self.task.metric.name,
-            "pace": [pace.step, pace.rounds, pace.patience, pace.bins],
-            "seed": self.task.seed,
-        }
-
     def trained(self) -> Trained:
         self._fit_all()
         rng = np.random.default_rng([self.task.seed, 1])
         members = list(self.fitted)
         scores = np.stack([np.mean([one.scores for one in self.fitted[m]], axis=0) for m in members])
-        spreads = np.array([spread(row, self.data) for row in scores])
+        spreads = np.array([weighing.spread(row, self.data) for row in scores])
         for member, width in zip(members, spreads, strict=True):
             if not width > 0:
                 self.failed[member] = "it learned nothing: all documents of a query have the same score"
@@ -197,7 +188,7 @@ class _Work:
         found, worth, alone = self._weights(units, rng)
         weights = found.weights
         as_race = self.data.judges is not None and not self.data.judges.holds_pairs
-        scale, loss = calibrate((weights @ units)[self.rows], self.judged, rng, as_race)
+        scale, loss = weighing.calibrate((weights @ units)[self.rows], self.judged, rng, as_race)
         factors = scale * weights / spreads[kept]
         scorer = self._scorer(members, factors, weights)
         self._say()
@@ -277,9 +268,11 @@ class _Work:
         self.fitted.setdefault(job.member, []).append(self.crossfit.fitted(job, walked))
         self.done.append(job.name)
 
-    def _weights(self, units: FloatArray, rng: np.random.Generator) -> tuple[Learned, Estimate | None, list[float]]:
+    def _weights(
+        self, units: FloatArray, rng: np.random.Generator
+    ) -> tuple[weighing.Learned, weighing.Estimate | None, list[float]]:
         """Weights of members, what the blend is worth, and what each is worth alone."""
-        valued = value_blends(units[:, self.rows], self.judged, self.task.metric, rng)
+        valued = weighing.value_blends(units[:, self.rows], self.judged, self.task.metric, rng)
         sign = 1.0 if self.task.metric.greater_is_better else -1.0
         alone = [float(sign * np.nanmean(row)) for row in valued.values[: len(units)]]
         queries = len(informative(self.data))
@@ -289,9 +282,9 @@ class _Work:
                 "all members count alike, and what the blend is worth is not estimated"
             )
             alike = np.full(len(units), 1.0 / len(units))
-            return Learned(alike, alike, alike > 0), None, alone
-        found = learned(valued, np.arange(valued.values.shape[1]), rng)
-        return found, estimate(valued, rng), alone
+            return weighing.Learned(alike, alike, alike > 0), None, alone
+        found = weighing.learned(valued, np.arange(valued.values.shape[1]), rng)
+        return found, weighing.estimate(valued, rng), alone
 
     def _scorer(self, members: list[str], factors: FloatArray, weights: FloatArray) -> FittedBlend:
         turns = [
@@ -324,9 +317,9 @@ class _Work:
     def _record(
         self,
         members: list[str],
-        found: Learned,
+        found: weighing.Learned,
         alone: list[float],
-        worth: Estimate | None,
+        worth: weighing.Estimate | None,
         scorer: FittedBlend,
     ) -> dict[str, Any]:
         """What was tried, what got which weight and why; plain values for a file."""
@@ -355,7 +348,7 @@ class _Work:
         }
         if worth is not None:
             X, rng = np.asarray(self.data.X)[self.rows], np.random.default_rng([self.task.seed, 2])
-            found_beside = beside(X, self.judged, self.task.metric, rng)
+            found_beside = weighing.beside(X, self.judged, self.task.metric, rng)
             if "feature" in found_beside:
                 found_beside["feature"] = self.data.feature_names[found_beside["feature"]]
             record["estimate"] = vars(worth) | found_beside

@@ -97,7 +97,10 @@ def aggregate(
         one = len(answers) == 1
         finished(majority_graph(ballots, answers[0], unranked=unranked) if one else bump_chart(answers), plot)
     publishing.write(answers[0], ballots=ballots, unranked=unranked)
-    report.result(_human(answers), machine)
+    rows = [[name, *[answer.ranks[name] for answer in answers]] for name in answers[0].order]
+    header = ["item", *[answer.rule for answer in answers]]
+    several = sheet_of("rank by rule (equal numbers are ties)", header, rows)
+    report.result(answers[0] if len(answers) == 1 else several, machine)
 
 
 _TAKE = {"time_limit": ("kemeny",), "seats": ("stv",), "strength": ("schulze", "ranked_pairs")}
@@ -109,13 +112,6 @@ def _rule_name(rule: str) -> str:
     from luce.registry import canonical
 
     return ALIASES.get(canonical(rule), canonical(rule))
-
-
-def _human(answers: list[Consensus]) -> Any:
-    if len(answers) == 1:
-        return answers[0].sheets()
-    rows = [[name, *[answer.ranks[name] for answer in answers]] for name in answers[0].order]
-    return sheet_of("rank by rule (equal numbers are ties)", ["item", *[answer.rule for answer in answers]], rows)
 
 
 def _write(out: Path, answers: list[Consensus], machine: dict[str, Any]) -> None:

@@ -125,7 +125,12 @@ def main() -> None:
         sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except _TypedWrongly as error:
-        sys.exit(_show_safely(error))
+        # What Typer says of a wrong option or value has what was typed in it: no terminal obeys that.
+        if type(error).__name__ != "NoArgsIsHelpError":  # whose message is the help, where nothing was typed
+            said = seen(" ".join(error.format_message().split()))
+            error.format_message = lambda: said
+        error.show()
+        sys.exit(int(error.exit_code))
     except LuceError as error:
         sys.exit(_complain(str(error)))
     except BrokenPipeError:
@@ -146,15 +151,6 @@ def main() -> None:
 
 
 _TypedWrongly: Any = typer.BadParameter.__base__
-
-
-def _show_safely(error: Any) -> int:
-    """What Typer says of a wrong option or value has what was typed in it: no terminal obeys that."""
-    if type(error).__name__ != "NoArgsIsHelpError":  # whose message is the help, where nothing was typed
-        said = seen(" ".join(error.format_message().split()))
-        error.format_message = lambda: said
-    error.show()
-    return int(error.exit_code)
 
 
 def _open_standard_files() -> None:

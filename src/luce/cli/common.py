@@ -28,38 +28,34 @@ INTERRUPTED = 130
 """What a shell gives for a command that Ctrl-C ended."""
 
 
-class Interruption:
-    """Whether a training was asked to end, and the rounds that it had by then."""
-
-    def __init__(self, report: Report, progress: Progress) -> None:
-        self.asked, self.rounds = False, 0
-        self._report, self._progress = report, progress
-
-    def tell(self, step: int, total: int | None, info: Mapping[str, float]) -> bool:
-        """A round is done; True where it was to be the last one."""
-        self.rounds = step
-        self._progress(step, total, info)
-        return self.asked
-
-    def handle(self, number: int, frame: Any) -> None:
-        """Ctrl-C: the model of the rounds so far can be kept, unless there are none or it is pressed again."""
-        if self.asked or not self.rounds:
-            raise KeyboardInterrupt
-        self.asked = True
-        self._report.say("Ending after this round to keep what there is; Ctrl-C again gives it up.")
-
-
 @contextmanager
-def interruptible(report: Report, progress: Progress) -> Iterator[Interruption]:
-    """Ctrl-C asks for the end of the training in the block."""
-    watched = Interruption(report, progress)
+def interruptible(report: Report, progress: Progress, stopped: list[int]) -> Iterator[Progress]:
+    """Ctrl-C asks for the end of the training in the block, whose last round is then in `stopped`.
+
+    The model of the rounds so far can be kept, unless there are none or Ctrl-C is pressed again.
+    """
+    rounds = 0
+
+    def tell(step: int, total: int | None, info: Mapping[str, float]) -> bool:
+        nonlocal rounds
+        rounds = step
+        progress(step, total, info)
+        stopped[:] = [step] if stopped else []
+        return bool(stopped)
+
+    def handle(number: int, frame: Any) -> None:
+        if stopped or not rounds:
+            raise KeyboardInterrupt
+        stopped.append(rounds)
+        report.say("Ending after this round to keep what there is; Ctrl-C again gives it up.")
+
     deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as a shell's background jobs are
     if deaf or threading.current_thread() is not threading.main_thread():  # only that one hears signals
-        yield watched
+        yield tell
         return
-    before = signal.signal(signal.SIGINT, watched.handle)
+    before = signal.signal(signal.SIGINT, handle)
     try:
-        yield watched
+        yield tell
     finally:
         signal.signal(signal.SIGINT, before)
 

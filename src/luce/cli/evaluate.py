@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from luce.data.trec import Qrels
     from luce.metrics import Evaluation
     from luce.metrics.catalog import Metric
-    from luce.result import Sheet
     from luce.types import FloatArray
 
 
@@ -218,18 +217,27 @@ def evaluate(
 
         write_csv(per_query, ("query", "metric", "value"), result.rows)
         report.wrote(per_query)
-    comparisons = _compare(result, rivals, more.seed)
-    machine = {
-        **result.as_dict(),
-        "conventions": conventions(**ruled.given).settings,
-        "comparisons": comparisons,
-    }
-    report.result(_tables(result, rivals, comparisons), machine)
+    _tell(report, result, rivals, ruled, more)
+
+
+def _tell(report: Report, result: Evaluation, rivals: dict[str, Evaluation], ruled: Ruled, more: _More) -> None:
+    """Show means and paired tests of every metric against every rival; Holm's correction is over the rivals."""
+    from luce.metrics.significance import Column, against, differences_sheet
+
+    pairs = [(metric, name) for metric in result.values for name in rivals]
+    columns = [Column(metric, name, result.values[metric], rivals[name].values[metric]) for metric, name in pairs]
+    compared = [{"against": row.pop("model"), **row} for row in against(columns, more.seed)]
+    others = [rival.means for rival in rivals.values()]
+    rows = [[name, mean, *[means[name] for means in others]] for name, mean in result.means.items()]
+    sheets = [sheet_of(f"{len(result.query_ids)} queries", ["metric", "mean", *rivals], rows)]
+    sheets += [differences_sheet(compared, "against")] if compared else []
+    used = conventions(**ruled.given).settings
+    report.result(sheets, {**result.as_dict(), "conventions": used, "comparisons": compared})
     if more.plot is not None:
         panels: dict[str, list[Any]] = {}
-        for row in comparisons:
-            found_of = panels.setdefault(f"difference of {row['metric']} (95%)", [])
-            found_of.append((row["against"], row["difference"], row["low"], row["high"]))
+        for row in compared:
+            panel = panels.setdefault(f"difference of {row['metric']} (95%)", [])
+            panel.append((row["against"], row["difference"], row["low"], row["high"]))
         plot_intervals(panels, more.plot)
         report.wrote(more.plot)
 
@@ -357,25 +365,3 @@ class _Judging:
             ending = "." if found.order_weight is None else "; all count alike, whatever their weights."
             self.report.say(f"{found.n_orders:,} lists judge {judged:,} of {data.n_queries:,} queries{ending}")
         return found
-
-
-def _compare(result: Evaluation, rivals: dict[str, Evaluation], seed: int) -> list[dict[str, Any]]:
-    """Paired test of every metric against every rival; Holm's correction over the rivals."""
-    from luce.metrics.significance import Column, against
-
-    found = [
-        Column(metric, name, values, rival.values[metric])
-        for metric, values in result.values.items()
-        for name, rival in rivals.items()
-    ]
-    return [{"against": row.pop("model"), **row} for row in against(found, seed)]
-
-
-def _tables(result: Evaluation, rivals: dict[str, Evaluation], comparisons: list[dict[str, Any]]) -> list[Sheet]:
-    from luce.metrics.significance import differences_sheet
-
-    header = ["metric", "mean", *rivals]
-    others = [rival.means for rival in rivals.values()]
-    rows = [[name, value, *[means[name] for means in others]] for name, value in result.means.items()]
-    means = sheet_of(f"{len(result.query_ids)} queries", header, rows)
-    return [means, *([differences_sheet(comparisons, "against")] if comparisons else [])]

@@ -22,28 +22,12 @@ from luce.result import Sheet, for_terminal, plain, setting_text, sheet_of
 from luce.settings import Searching, Splits
 
 if TYPE_CHECKING:
-    from luce.experiments import ModelComparison
     from luce.experiments.desk import Tally, Watch
     from luce.experiments.folds import Fold
 
 
 _GRADED = "ndcg@10,ndcg@1,map"
 _CHOOSES = "(default: ndcg@10; with --comparisons, --orders or --clicks log_likelihood)"
-
-
-@contextmanager
-def _watching(report: Report, title: str) -> Iterator[Watch | None]:
-    """What an experiment tells of its progress is shown while the block runs."""
-    if report.quiet:
-        yield None
-    elif report.stderr.is_terminal:
-        from rich.live import Live
-
-        view = _LiveTable(title)
-        with Live(get_renderable=view.table, console=report.stderr, refresh_per_second=4, transient=True):
-            yield view.note
-    else:
-        yield _Lines(report).note
 
 
 class _LiveTable:
@@ -125,8 +109,16 @@ class Running(Group):
     def watched(self, report: Report, title: str) -> Iterator[Watch | None]:
         """Show how far the work is; who presses Ctrl-C is told how to go on."""
         try:
-            with _watching(report, title) as watch:
-                yield watch
+            if report.quiet:
+                yield None
+            elif report.stderr.is_terminal:
+                from rich.live import Live
+
+                view = _LiveTable(title)
+                with Live(get_renderable=view.table, console=report.stderr, refresh_per_second=4, transient=True):
+                    yield view.note
+            else:
+                yield _Lines(report).note
         except KeyboardInterrupt:
             kept = None if self.out is None else f"What was finished is kept in {self.out / 'state'}"
             raise interrupted(report, "--out", kept) from None
@@ -176,6 +168,7 @@ def compare(
     from luce.experiments import compare as run
     from luce.experiments.estimators import from_file
     from luce.experiments.run_folder import write_results
+    from luce.metrics.significance import differences_sheet
 
     names, baseline = listed(compared.models), compared.baseline
     # FILE.py:NAME is an estimator of a file of the user's own.
@@ -193,7 +186,15 @@ def compare(
         result = run(found, candidates, measured, tune_on=chosen_by, watch=watch, **settings)
     if running.out is not None:
         report.wrote(*write_results(result, running.out, baseline=baseline))
-    _show_comparison(report, result, baseline)
+    failed = result.failed
+    if not result.models:
+        first = next(iter(failed.items()))
+        raise LuceError(f"No model could be fitted on all folds; the first one, {first[0]}, failed with: {first[1]}")
+    if baseline in failed:
+        report.say(f"Note: the baseline {baseline} failed, so that nothing is tested against it.")
+        baseline = None
+    against = [] if baseline is None else result.statistics(baseline)
+    report.show(result, result.as_dict(baseline), more=[differences_sheet(against)] if against else [])
     if compared.plot is not None:
         result.plot(compared.plot)
         report.wrote(compared.plot)
@@ -205,20 +206,6 @@ def _measures(read: StatedReading, metrics: str | None, chosen_by: str | None) -
     usual = "pairwise_accuracy" if pairs else "kappa_ndcg@10,kappa_err" if read.orders else _GRADED
     likely = "log_likelihood" if pairs or read.orders else "ndcg@10"
     return listed(usual if metrics is None else metrics), likely if chosen_by is None else chosen_by
-
-
-def _show_comparison(report: Report, result: ModelComparison, baseline: str | None) -> None:
-    from luce.metrics.significance import differences_sheet
-
-    failed = result.failed
-    if not result.models:
-        first = next(iter(failed.items()))
-        raise LuceError(f"No model could be fitted on all folds; the first one, {first[0]}, failed with: {first[1]}")
-    if baseline in failed:
-        report.say(f"Note: the baseline {baseline} failed, so that nothing is tested against it.")
-        baseline = None
-    against = [] if baseline is None else result.statistics(baseline)
-    report.show(result, result.as_dict(baseline), more=[differences_sheet(against)] if against else [])
 
 
 class _Sought(Given):

@@ -106,19 +106,15 @@ def info(
         header, rows, machine = _CATALOGUES[lists.wanted[0]]()
         report.result(sheet_of("", header, rows), {lists.wanted[0]: machine})
     else:
-        _file(file, reading.given(), report)
+        from luce.data.text_files import open_input
+        from luce.storage import container_kind
 
-
-def _file(file: Path, options: dict[str, Any], report: Report) -> None:
-    from luce.data.text_files import open_input
-    from luce.storage import container_kind
-
-    with open_input(file):
-        kind = container_kind(file)
-    if kind == "ranker":
-        _model(file, report)
-    else:
-        _data(file, options, report)
+        with open_input(file):
+            kind = container_kind(file)
+        if kind == "ranker":
+            _model(file, report)
+        else:
+            _data(file, reading.given(), report)
 
 
 def _versions(report: Report) -> None:

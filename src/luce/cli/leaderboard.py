@@ -122,7 +122,8 @@ def leaderboard(
     luce leaderboard battles.csv --scale elo --html board.html
     luce leaderboard scores.csv --scores
     """
-    from luce.aggregate import score_board
+    from luce.aggregate import leaderboard as fit_board
+    from luce.aggregate import score_board, update_board
 
     outputs.check()
     publishing.check(context)
@@ -137,24 +138,17 @@ def leaderboard(
             raise SettingError("--id does nothing without --save or --update; leave it out.")
         groups = (columns, treatment, inference, scale)
         given = {name: value for group in groups for name, value in group.settings.items()}
-        board = _fitted(file, model, given, update, seed, report)
+        if update is not None:
+            usual = {**Inference().settings, **Scale().settings}
+            changed = {name: value for name, value in given.items() if name not in usual or value != usual[name]}
+            board = update_board(update, file, model, random_state=seed, **changed)
+        else:
+            with report.progress("bootstrap") as progress:
+                told = progress if given["bootstrap"] else None
+                board = fit_board(file, model or "davidson", **given, random_state=seed, progress=told)
     _write(board, outputs, context)
     publishing.write(board)
     _show(report, board, outputs)
-
-
-def _fitted(
-    file: Path, model: str | None, given: dict[str, Any], update: Path | None, seed: int, report: Report
-) -> Any:
-    from luce.aggregate import leaderboard, update_board
-
-    if update is not None:
-        usual = {**Inference().settings, **Scale().settings}
-        changed = {name: value for name, value in given.items() if name not in usual or value != usual[name]}
-        return update_board(update, file, model, random_state=seed, **changed)
-    with report.progress("bootstrap") as progress:
-        told = progress if given["bootstrap"] else None
-        return leaderboard(file, model or "davidson", **given, random_state=seed, progress=told)
 
 
 def _write(board: Any, outputs: Outputs, context: typer.Context) -> None:

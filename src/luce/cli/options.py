@@ -237,17 +237,8 @@ class Commands(TyperGroup):
         """The first sentence of every command, on as many lines as it needs."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _sentence(one.help)) for name, one in found if one is not None])
-
-
-def _sentence(text: str | None) -> str:
-    """The first sentence.
-
-    >>> _sentence("Rank well. Then rest.")
-    'Rank well.'
-    """
-    first, dot, _ = " ".join((text or "").split()).partition(". ")
-    return first + dot.strip()
+            parts = [(name, " ".join((one.help or "").split()).partition(". ")) for name, one in found if one]
+            formatter.write_dl([(name, first + dot.strip()) for name, (first, dot, _) in parts])
 
 
 OUTPUTS = (

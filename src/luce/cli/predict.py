@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from luce.cli import data_options
 from luce.cli.common import QuietFlag, Report, SeedOption, check_outputs
-from luce.cli.data_options import (
-    JudgedReading,
-    Reading,
-    check_predictions,
-    read_matching,
-    say_columns,
-    size_of,
-    write_scores,
-)
 from luce.cli.options import Group, flag
 from luce.errors import SettingError
 from luce.result import check_ending
@@ -46,7 +38,7 @@ def predict(
     model: Path = typer.Option(..., help="A model file."),
     given: _Answer,
     seed: SeedOption = 0,
-    reading: Reading,
+    reading: data_options.Reading,
     quiet: QuietFlag = False,
 ) -> None:
     """Score documents, one line each in the order of the file (trec: best first)."""
@@ -54,14 +46,14 @@ def predict(
     from luce.model_file import load
     from luce.registry import canonical
 
-    check_predictions(given.out, given.format)
+    data_options.check_predictions(given.out, given.format)
     if given.top_k is not None and canonical(given.format) != "csv":
         raise SettingError("--top-k adds a column to the table; give --format csv with it.")
     check_outputs(given.probabilities)
     ranker = load(model)
     options = reading.given()
-    groups = read_matching(data, ranker.feature_names_, options, ranker.schema_)
-    say_columns(report, groups)
+    groups = data_options.read_matching(data, ranker.feature_names_, options, ranker.schema_)
+    data_options.say_columns(report, groups)
     scores = ranker.predict(groups)
     ranker.random_state = seed
     if given.probabilities is not None:
@@ -71,7 +63,7 @@ def predict(
         write_csv(given.probabilities, header, _pairs(ranker, groups, scores))
         report.say(f"Wrote {given.probabilities}: {int((groups.sizes * (groups.sizes - 1) // 2).sum()):,} pairs.")
     extra = {} if given.top_k is None else _top_columns(ranker, groups, given.top_k, report)
-    write_scores(report, given.out, groups, scores, given.format, extra=extra)
+    data_options.write_scores(report, given.out, groups, scores, given.format, extra=extra)
 
 
 def _top_columns(ranker: Ranker, groups: Groups, k: int, report: Report) -> dict[str, FloatArray]:
@@ -114,7 +106,7 @@ def explain(
         "-o",
         help="Write what features add to the documents of --query, or of all: .csv, .parquet or .json.",
     ),
-    reading: Reading,
+    reading: data_options.Reading,
     report: Report,
 ) -> None:
     """Say what each feature adds to the score of a document, in sums that are exact."""
@@ -125,7 +117,7 @@ def explain(
 
     check_ending(out, (".csv", ".parquet", ".json"))
     ranker = load(model)
-    groups = read_matching(data, ranker.feature_names_, reading.given(), ranker.schema_)
+    groups = data_options.read_matching(data, ranker.feature_names_, reading.given(), ranker.schema_)
     ids, names = [str(each) for each in groups.query_ids], [str(each) for each in document_names(groups)]
     if query is not None and query not in ids:
         raise SettingError(f"There is no query {query!r}; the first are {', '.join(ids[:5])}.")
@@ -157,7 +149,7 @@ def convert(
     out: Path = typer.Option(
         ..., "--out", "-o", help="File; its end says the format: .lucedata, .parquet, .txt, .txt.gz."
     ),
-    reading: JudgedReading,
+    reading: data_options.JudgedReading,
     report: Report,
 ) -> None:
     """Convert judged documents; a .lucedata file opens at once by memory map, and is written in bounded memory."""
@@ -175,8 +167,8 @@ def convert(
         write(data, out)
     else:
         data = stream_data(data, out)
-    say_columns(report, data)
-    report.result(*size_of(out, data))
+    data_options.say_columns(report, data)
+    report.result(*data_options.size_of(out, data))
 
 
 def read_log(
@@ -201,7 +193,7 @@ def read_log(
         raise SettingError(f"{source} holds no response; give those of {engine}, one or a list of them, as JSON.")
     data = read_log(source, judgements=judgements, absent=absent, log_name=log_name)
     write(data, out)
-    report.result(*size_of(out, data))
+    report.result(*data_options.size_of(out, data))
 
 
 _ENGINES = ("elasticsearch", "opensearch", "solr")

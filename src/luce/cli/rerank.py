@@ -10,7 +10,6 @@ import typer
 
 from luce.cli import data_options
 from luce.cli.common import Report, SeedOption, check_outputs, check_unused, refuse_two, settings_from
-from luce.cli.data_options import Reading, check_there, is_base, read_matching, say_columns
 from luce.cli.options import Group, flag
 from luce.errors import DataError, SettingError
 
@@ -93,7 +92,7 @@ def rerank(
     files: _Files,
     beside: _Beside,
     learning: _Learning,
-    reading: Reading,
+    reading: data_options.Reading,
     report: Report,
 ) -> None:
     """Train a reranker on top of base scores (--save), or apply one (--model)."""
@@ -139,9 +138,9 @@ class _Sources:
         from luce.data.trec import read_qrels
 
         options = self.options if like_model else beside(self.options)
-        data = read(path, **self.options) if like is None else read_matching(path, like, options, schema)
+        data = read(path, **self.options) if like is None else data_options.read_matching(path, like, options, schema)
         if like is None:
-            say_columns(self.report, data)
+            data_options.say_columns(self.report, data)
         if self.qrels is not None:  # a document without a judgement has grade 0
             y = read_qrels(self.qrels).grades_of(data)
             if np.isnan(y).all():
@@ -202,7 +201,7 @@ def _train(
 
     report = sources.report
     new, valid, valid_base = _to_train(base), learning.valid, learning.valid_base
-    check_there(None if new else base, valid_base)
+    data_options.check_there(None if new else base, valid_base)
     if valid is None and valid_base is not None:
         raise SettingError("--valid-base goes with --valid; give both.")
     groups = sources.read(data, *_features_of(base))
@@ -211,7 +210,7 @@ def _train(
         raise DataError(f"{data}: all labels of every query are equal; grades that differ, or --qrels, are needed.")
     checked = None if valid is None else sources.read(valid, groups.feature_names, groups.schema, like_model=False)
     scores: dict[str, Any] = {}
-    if new is not None or is_base(base):
+    if new is not None or data_options.is_base(base):
         ranker.base = str(base) if new is None else new
         if valid_base is not None:
             raise SettingError("The base is a model, which scores the validation documents; leave --valid-base out.")
@@ -233,7 +232,7 @@ def _features_of(base: Path) -> tuple[tuple[str, ...], Schema] | tuple[()]:
     """Features and columns of a base that is a model of a table; nothing for any other one."""
     from luce.base import RankerBase, make_base
 
-    at = make_base(str(base)) if is_base(base) else None
+    at = make_base(str(base)) if data_options.is_base(base) else None
     if not isinstance(at, RankerBase) or at.ranker.schema_ is None:
         return ()
     return at.ranker.feature_names_, at.ranker.schema_
@@ -264,12 +263,12 @@ def _applied(model: Path, base: Path, data: Path, sources: _Sources) -> tuple[Gr
     from luce.base import make_base
     from luce.model_file import load
 
-    check_there(base)
+    data_options.check_there(base)
     ranker = load(model)
     if not hasattr(ranker.scorer_, "kernel_table"):
         raise SettingError(f"{model} holds no reranker; use luce predict for it.")
     groups = sources.read(data, ranker.feature_names_, ranker.schema_)
-    at = make_base(str(base)) if is_base(base) else None
+    at = make_base(str(base)) if data_options.is_base(base) else None
     if ranker.on_scores_:
         below = _scores(base, groups) if at is None else at.scores(groups)
         return groups, ranker.predict(groups, base_scores=below)

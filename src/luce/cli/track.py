@@ -91,6 +91,7 @@ def track(
     """Follow a target that hears unlabelled signals from known sources, earliest first."""
     from luce.track import follow, read_signals, read_sources
     from luce.track.checkpoint import checkpoint_file
+    from luce.track.plots import plot_arrivals, plot_track
 
     outputs.check()
     if checkpoint is not None:
@@ -104,17 +105,18 @@ def track(
         settings |= _ends(places, heard, problem)
         settings |= {"engine": problem.engine, "fix_labels": filtering.fix_labels}
         settings |= _tuned(report, heard, places, settings, problem, seed)
-        settings |= {
-            "particles": filtering.particles,
-            "smooth": filtering.smooth,
-            "check": filtering.check,
-            "random_state": seed,
-        }
+        settings |= {name: getattr(filtering, name) for name in ("particles", "smooth", "check")}
+        settings["random_state"] = seed
         with report.progress("track") as progress:
             found = follow(heard, places, progress=progress, checkpoint=checkpoint, resume=resume, **settings)
     for remark in found.remarks:
         report.say(remark)
-    _write(found, outputs, true_path)
+    if outputs.out is not None:
+        found.save(outputs.out)
+    if outputs.map_out is not None:
+        finished(plot_track(found, truth=None if true_path is None else true_path[1]), outputs.map_out)
+    if outputs.arrivals_out is not None:
+        finished(plot_arrivals(found.signals, found), outputs.arrivals_out)
     _tell(report, found, true_path, outputs.out)
 
 
@@ -152,30 +154,18 @@ def _place(text: str, name: str, dimensions: int) -> tuple[list[float], float | 
 
 def _settings(report: Report, heard: Signals, problem: TrackOptions) -> dict[str, Any]:
     """The observation model; what was not given comes from the data, and is said."""
-    rate = _clutter_rate(problem.clutter_rate, problem.clutter_probability)
-    low, high = _window(report, heard, problem.window)
-    if problem.r is None and problem.keep != "all":
-        report.say(f"The receiver's room was not given; the most signals of a step are {heard.counts.max(initial=0)}.")
-    return {
-        "sigma": problem.sigma,
-        "detection": problem.detection,
-        "clutter_rate": rate,
-        "window": (low, high),
-        "r": problem.r,
-        "keep": problem.keep,
-        "emission_sd": problem.emission_sd,
-    }
-
-
-def _clutter_rate(rate: float | None, probability: float | None) -> float:
-    """The mean number of clutter signals a step, from itself or from their probability."""
+    rate, probability = problem.clutter_rate, problem.clutter_probability
     if probability is not None:
         if rate is not None:
             raise SettingError("Give --clutter-rate or --clutter-probability, not both.")
         if not 0 <= probability < 1:
             raise SettingError(f"--clutter-probability is {probability:g}; it must be at least 0 and below 1.")
-        return probability / (1 - probability)
-    return 1.0 if rate is None else rate
+        rate = probability / (1 - probability)
+    window = _window(report, heard, problem.window)
+    if problem.r is None and problem.keep != "all":
+        report.say(f"The receiver's room was not given; the most signals of a step are {heard.counts.max(initial=0)}.")
+    known = {name: getattr(problem, name) for name in ("sigma", "detection", "r", "keep", "emission_sd")}
+    return known | {"clutter_rate": 1.0 if rate is None else rate, "window": window}
 
 
 def _window(report: Report, heard: Signals, given: str | None) -> tuple[float, float]:
@@ -276,18 +266,6 @@ def _true_path(truth: Path | None, heard: Signals, places: Sources) -> Any:
         axes = places.positions.shape[1]
         raise SettingError(f"{truth} has {found[1].shape[1]} coordinates a position, and the sources have {axes}.")
     return found
-
-
-def _write(found: Track, outputs: Outputs, true_path: Any) -> None:
-    if outputs.out is not None:
-        found.save(outputs.out)
-    if outputs.map_out is not None or outputs.arrivals_out is not None:
-        from luce.track.plots import plot_arrivals, plot_track
-
-        if outputs.map_out is not None:
-            finished(plot_track(found, truth=None if true_path is None else true_path[1]), outputs.map_out)
-        if outputs.arrivals_out is not None:
-            finished(plot_arrivals(found.signals, found), outputs.arrivals_out)
 
 
 def _tell(report: Report, found: Track, true_path: Any, out: Path | None) -> None:

@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from luce.cli import data_options
 from luce.cli.common import INTERRUPTED, Report, SeedOption, interrupted, interruptible
-from luce.cli.data_options import (
-    DaskOption,
-    JudgedReading,
-    check_there,
-    on_cluster,
-    one_file,
-    read_matching,
-    say_columns,
-)
 from luce.cli.train_options import ClickOptions, Details, Fitting, Stated, Validation, What, with_click_loss
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
@@ -43,9 +35,9 @@ def train(
     stated: Stated,
     clicking: ClickOptions,
     details: Details,
-    dask: DaskOption = None,
+    dask: data_options.DaskOption = None,
     seed: SeedOption = 0,
-    reading: JudgedReading,
+    reading: data_options.JudgedReading,
     report: Report,
 ) -> None:
     """Train a ranker on judged documents and write it to a file.
@@ -74,7 +66,7 @@ def train(
             "--ignore-grades and a loss over pairs, such as davidson, or leave it out."
         )
     if dask is None:
-        groups, checked, fit, beside = job.prepared(one_file(data), held, stated, clicking, seed)
+        groups, checked, fit, beside = job.prepared(data_options.one_file(data), held, stated, clicking, seed)
         with job.progress() as told:
             ranker = fit(groups, valid=checked, progress=told, **beside)
         if not clicking.guard and ranker.loss_ is not None:
@@ -106,7 +98,7 @@ def _check_before_work(ranker: Ranker, out: Path, inputs: list[Path | None], key
         from luce.base import make_base
 
         make_base(ranker.base)
-    check_there(*inputs)
+    data_options.check_there(*inputs)
 
 
 @dataclass(frozen=True)
@@ -177,13 +169,17 @@ class _Job:
         self.report.say(f"Reading {data} ...")
         known = self.ranker.feature_names_ if self.goes_on else None
         before = self.ranker.schema_ if self.goes_on else None
-        groups = read(data, **self.options) if known is None else read_matching(data, known, self.options, before)
-        say_columns(self.report, groups)
+        groups = (
+            read(data, **self.options)
+            if known is None
+            else data_options.read_matching(data, known, self.options, before)
+        )
+        data_options.say_columns(self.report, groups)
         self.report.say(f"{groups.n_queries:,} queries, {groups.n_rows:,} documents, {groups.n_features:,} features.")
         groups = stating(groups)
         if held.hold_out is None:
             valid = held.valid
-            return groups, None if valid is None else read_matching(
+            return groups, None if valid is None else data_options.read_matching(
                 valid, groups.feature_names, beside(self.options), groups.schema
             )
         from luce.experiments.folds import hold_out
@@ -199,11 +195,11 @@ class _Job:
 
         check_fit(self.ranker)
         known = self.ranker.feature_names_ if self.goes_on else None
-        with on_cluster(address, data, self.options, known, self.report) as dataset:
+        with data_options.on_cluster(address, data, self.options, known, self.report) as dataset:
             from luce.distributed import fit
 
             outline = dataset.layout.outline
-            checked = None if valid is None else read_matching(valid, outline.feature_names, self.options)
+            checked = None if valid is None else data_options.read_matching(valid, outline.feature_names, self.options)
             _check_preferences(data[0], outline.y, outline.offsets)
             with self.progress() as told:
                 fit(self.ranker, dataset, checked, told)
@@ -213,14 +209,13 @@ class _Job:
         """What the rounds tell is shown; Ctrl-C ends them, and what it kept is said."""
         names = {"validation": self.ranker.parts().metric.name}
         try:
-            with self.report.progress(self.title, names) as shown, interruptible(self.report, shown) as watched:
-                yield watched.tell
+            shown = self.report.progress(self.title, names)
+            with shown as bar, interruptible(self.report, bar, self.stopped) as told:
+                yield told
         except KeyboardInterrupt:
             folder = self.ranker.checkpoint
             kept = None if folder is None else f"The last checkpoint is kept in {folder}"
             raise interrupted(self.report, "--checkpoint", kept) from None
-        if watched.asked:
-            self.stopped.append(watched.rounds)
 
 
 def _stated(groups: Groups, given: Stated, missing: str, report: Report, what: str = "teach") -> Groups:

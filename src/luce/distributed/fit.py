@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from luce.auto.crossfit import CrossFit, Walked
 from luce.auto.plan import Job
@@ -54,8 +53,17 @@ def blend(wanted: Wanted) -> Trained:
     trainer, dataset = wanted.parts.trainer, wanted.dataset
     check_budget(trainer)
     _check_room(dataset)
-    task = wanted.task(_gathered(dataset, wanted.query_norm), wanted.loss)
-    return trainer.train(task, partial(_Walks, dataset.client))
+    outline = dataset.layout.outline
+    parts = dataset.spread(1, wanted.query_norm).each(lambda part: np.asarray(part.data.X))
+    data = Groups(  # all rows, here, in the order of the files
+        X=np.concatenate(answers(dataset.client, parts)),
+        y=outline.y,
+        offsets=outline.offsets,
+        query_ids=outline.query_ids,
+        query_weight=outline.query_weight,
+        feature_names=outline.feature_names,
+    )
+    return trainer.train(wanted.task(data, wanted.loss), partial(_Walks, dataset.client))
 
 
 def _check_room(dataset: Dataset) -> None:
@@ -68,21 +76,6 @@ def _check_room(dataset: Dataset) -> None:
             f"A member of a blend is fitted by one worker, which needs about {needed / 1e9:.1f} GB for these data and "
             f"has {room / 1e9:.1f}; give workers more memory, or train one system, such as plackett-luce-trees."
         )
-
-
-def _gathered(dataset: Dataset, query_norm: str | None) -> Groups:
-    """All rows, here, in the order of the files."""
-    outline = dataset.layout.outline
-    parts = dataset.spread(1, query_norm).each(lambda part: np.asarray(part.data.X))
-    found: list[NDArray[np.float32]] = answers(dataset.client, parts)
-    return Groups(
-        X=np.concatenate(found),
-        y=outline.y,
-        offsets=outline.offsets,
-        query_ids=outline.query_ids,
-        query_weight=outline.query_weight,
-        feature_names=outline.feature_names,
-    )
 
 
 class _Walks:

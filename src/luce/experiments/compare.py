@@ -173,11 +173,6 @@ class _Entry:
     seconds: float = 0.0
     verdict: Verdict | None = None
 
-    @property
-    def is_tried(self) -> bool:
-        """Whether all settings have ended."""
-        return len(self.trials) + len(self.failures) == len(self.choices)
-
     def fit(self, choice: Mapping[str, Any]) -> Fit:
         """The piece of work of one setting."""
         candidate = self.candidate
@@ -223,7 +218,7 @@ class _Contest:
             else:
                 settings = entry.choices[rank] if rank < len(entry.choices) else entry.chosen
                 entry.failures[rank] = Failure(self._fold(entry), entry.candidate.name, settings, result.error)
-            if entry.is_tried and entry.trials:
+            if entry.trials and len(entry.trials) + len(entry.failures) == len(entry.choices):
                 entry.choose(self.setup.tune_on)
                 assert entry.best is not None
                 self._ask(entry, len(entry.choices), Judge(entry.fit(entry.chosen), entry.best.model))

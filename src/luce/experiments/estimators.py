@@ -6,7 +6,6 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isclass, signature
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -76,18 +75,6 @@ OWN_FILES: dict[str, str] = {}
 """The files of users that were run, by the name of their module: workers run them, too, before they are given work."""
 
 
-def _module_of(path: str) -> ModuleType:
-    """The module that a file makes, run once."""
-    whole = str(Path(path).resolve())
-    name = next((name for name, file in OWN_FILES.items() if file == whole), None)
-    if name is None:
-        name = Path(path).stem
-        while name in sys.modules or name in OWN_FILES:  # a file may be called as a library is
-            name += "_"
-        run_file(name, whole)
-    return sys.modules[name]
-
-
 def run_file(name: str, path: str) -> None:
     """Run a file of a user as the module of that name."""
     spec = spec_from_file_location(name, path)
@@ -108,7 +95,14 @@ def from_file(place: str) -> tuple[str, Any]:
     path, _, name = place.rpartition(":")
     if not Path(path).is_file():
         raise DataError(f"{path} does not exist; name a model, or FILE.py:NAME of a file of your own.")
-    module = _module_of(path)
+    whole = str(Path(path).resolve())
+    own = next((own for own, file in OWN_FILES.items() if file == whole), None)
+    if own is None:
+        own = Path(path).stem
+        while own in sys.modules or own in OWN_FILES:  # a file may be called as a library is
+            own += "_"
+        run_file(own, whole)
+    module = sys.modules[own]
     if not hasattr(module, name):
         raise SettingError(f"{path} has no {name!r}; name a class or an estimator that it defines.")
     found = getattr(module, name)

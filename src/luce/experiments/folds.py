@@ -295,21 +295,10 @@ def card(data: Groups) -> dict[str, Any]:
     >>> facts["grades"], facts["pairs"], facts["empty_queries"]
     ({'0': 2, '1': 1}, 3, 0)
     """
-    facts = describe_queries(data)
-    sizes = data.sizes
-    best = np.maximum.reduceat(data.y, data.offsets[:-1])
-    return {
-        "queries": facts["queries"],
-        "documents": facts["documents"],
-        "features": facts["features"],
-        "grades": facts["labels"],
-        "pairs": int((sizes * (sizes - 1) // 2).sum()),
-        "tied_pairs": facts["tied_pairs"],
-        "empty_queries": int(np.count_nonzero(best < 1)),
-        "one_document_queries": facts["one_document_queries"],
-        "all_equal_queries": facts["all_equal_queries"],
-        "documents_per_query": facts["documents_per_query"],
-    }
+    facts, sizes = describe_queries(data), data.sizes
+    empty = np.maximum.reduceat(data.y, data.offsets[:-1]) < 1
+    counted = {"pairs": int((sizes * (sizes - 1) // 2).sum()), "empty_queries": int(np.count_nonzero(empty))}
+    return {"grades": facts.pop("labels"), **facts, **counted}
 
 
 def together(cards: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -107,7 +107,10 @@ class Pool:
             piece = self._suspects.pop()
             self._busy[executor.submit(_work, piece[1])] = piece
         while self._pending and len(self._busy) < self.jobs and not self._suspects:
-            key, task = self._pending.pop(self._suited())
+            # The next piece is of the fold on which most work, since its data are read there.
+            folds = [task.fold for _, task in self._busy.values()]
+            place = min(range(len(self._pending)), key=lambda i: (-folds.count(self._pending[i][1].fold), i))
+            key, task = self._pending.pop(place)
             started(key)
             self._busy[executor.submit(_work, task)] = key, task
 
@@ -123,11 +126,6 @@ class Pool:
                 '`if __name__ == "__main__":`; or take jobs=1.'
             ) from None
         return executor
-
-    def _suited(self) -> int:
-        """The next piece: of the fold on which most work, since its data are read there."""
-        folds = [task.fold for _, task in self._busy.values()]
-        return min(range(len(self._pending)), key=lambda i: (-folds.count(self._pending[i][1].fold), i))
 
     def _collected(self) -> Iterator[tuple[Any, Result]]:
         """What workers have ended; the piece that was alone when a process died is to blame, several are suspects."""

@@ -124,7 +124,10 @@ def tune(
     setup = Setup(tuple(folds), (), get(metric).name, seed, conventions)
     chosen_space = space_of(model) if space is None else dict(space)
     bench = Bench(setup)
-    cards = {f.name: _survey(bench, number) for number, f in enumerate(folds)}
+    cards: dict[str, dict[str, Any]] = {}
+    for number, fold in enumerate(folds):
+        parts = zip(("train", "valid"), bench.parts(number)[:2], strict=True)
+        cards[fold.name] = {name: {**card(part), "digest": data_fingerprint(part)} for name, part in parts}
     shared = {**setup.facts, "model": model, "metric": setup.tune_on}
     settings = {
         **shared,
@@ -155,12 +158,6 @@ def rungs(trials: int, eta: int, queries: int) -> list[tuple[int, float]]:
     while eta ** (steps + 1) <= min(trials, most):
         steps += 1
     return [(math.ceil(trials / eta**step), float(eta) ** (step - steps)) for step in range(steps + 1)]
-
-
-def _survey(bench: Bench, fold: int) -> dict[str, Any]:
-    train, valid, _ = bench.parts(fold)
-    parts = {"train": train, "valid": valid}
-    return {name: {**card(part), "digest": data_fingerprint(part)} for name, part in parts.items()}
 
 
 def _ranked(attempts: Sequence[Attempt], metric: str) -> list[Attempt]:
@@ -276,16 +273,8 @@ def write_tuning(tuning: Tuning, folder: str | Path, command: str | None) -> lis
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "trial": attempt.number,
-        "rung": attempt.rung,
-        "share": attempt.share,
-        "settings": attempt.settings,
-        "validation": attempt.validation,
-        "by_fold": attempt.by_fold,
-        "seconds": round(attempt.seconds, 4),
-        "error": attempt.error,
-    }
+    found = {**vars(attempt), "validation": attempt.validation, "seconds": round(attempt.seconds, 4)}
+    return {"trial": found.pop("number"), **found}
 
 
 def trials_table(tuning: Tuning) -> Any:

@@ -219,7 +219,10 @@ class Bench:
     def _fit(self, task: Fit) -> Trial:
         setup = self.setup
         train, valid, test = self.parts(task.fold)
-        part = train if task.share >= 1.0 else _share(train, task.share, setup.seed)
+        part, many = train, train.n_queries
+        if task.share < 1.0:
+            order = np.random.default_rng([setup.seed, many]).permutation(many)
+            part = train.take(np.sort(order[: min(many, max(2, round(task.share * many)))]))
         if isinstance(task.system, str):
             ranker = complete(task.system, **{"metric": setup.tune_on, "random_state": setup.seed, **task.settings})
             start = time.perf_counter()
@@ -285,12 +288,6 @@ class _Scored:
 
     def log_likelihood(self, data: Groups, **given: Any) -> FloatArray:
         return self.ranker.log_likelihood(data, **given)
-
-
-def _share(train: Groups, share: float, seed: int) -> Groups:
-    order = np.random.default_rng([seed, train.n_queries]).permutation(train.n_queries)
-    count = min(train.n_queries, max(2, round(share * train.n_queries)))
-    return train.take(np.sort(order[:count]))
 
 
 def sentence(error: BaseException) -> str:

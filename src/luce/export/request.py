@@ -122,20 +122,15 @@ def read_feature_names(path: str | Path) -> dict[str, str] | list[str]:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise DataError(f"The feature names {path} cannot be read: {reason}.") from error
     if text.lstrip()[:1] in ("{", "["):
-        return _from_json(path, text)
+        try:
+            given: Any = json.loads(text)
+        except ValueError as error:
+            raise ParseError(path, f"this is no valid JSON ({error}).") from error
+        if not all(isinstance(name, str) for name in (given.values() if isinstance(given, dict) else given)):
+            raise ParseError(path, "the names must be texts.")
+        return given
     rows = [row for row in csv.reader(text.splitlines()) if row]
     bad = next((i for i, row in enumerate(rows) if len(row) != 2), None)
     if bad is not None or not rows:
         raise ParseError(path, "expected lines `old,new`, or JSON: an object from old to new names, or a list.")
     return {old.strip(): new.strip() for old, new in rows}
-
-
-def _from_json(path: str | Path, text: str) -> dict[str, str] | list[str]:
-    try:
-        given: Any = json.loads(text)
-    except ValueError as error:
-        raise ParseError(path, f"this is no valid JSON ({error}).") from error
-    values = list(given.values()) if isinstance(given, dict) else given
-    if not all(isinstance(name, str) for name in values):
-        raise ParseError(path, "the names must be texts.")
-    return dict(given) if isinstance(given, dict) else list(given)

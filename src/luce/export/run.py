@@ -16,7 +16,7 @@ from luce.errors import DataError, SettingError
 from luce.export.engine_terms import for_engine
 from luce.export.evaluate import ExportDifference, compared
 from luce.export.request import Request, Written, renamed
-from luce.export.texts import CHECK, check_lines, elasticsearch_queries, refuse_python_only, solr_queries
+from luce.export.texts import CHECK, check_lines, elasticsearch_queries, solr_queries
 from luce.form import Form, Linear, Network, Part, SecondOrder, Term, Trees, form_of
 from luce.registry import Registry, canonical
 from luce.storage import atomic_write
@@ -168,7 +168,12 @@ def export_model(
         form = for_engine(form)
     if text is not None and engine:
         used = {column.feature for term in form.terms for column in term.columns}
-        refuse_python_only(text, [names_before[j] for j in sorted(used)], target)
+        if python := text.python_only([names_before[j] for j in sorted(used)]):
+            listed = ", ".join(python[:5]) + (", ..." if len(python) > 5 else "")
+            raise SettingError(
+                f"The model uses {len(python)} features that only Python computes and {target} does not ({listed}); "
+                "train it with --text-features engine (features='engine'), or export to python or onnx."
+            )
         called = dict(zip(names_before, form.names, strict=True))
         own = (solr_queries if canonical(target) == "solr" else elasticsearch_queries)(text, called)
         queries = {**own, **(queries or {})}
@@ -177,7 +182,12 @@ def export_model(
         raise SettingError(f"queries describe {unknown!r}, which is not a feature of the model as exported.")
     X = None if check is None else check.X
     bounded = offset == "auto"
-    constants = [auto_offset(t, X) for t in form.terms] if offset == "auto" else _first(offset, len(form.terms))
+    if offset == "auto":
+        constants = [auto_offset(term, X) for term in form.terms]
+    elif isinstance(offset, bool) or not isinstance(offset, int | float) or not np.isfinite(offset):
+        raise SettingError(f"offset is {offset!r}; it must be a finite number or 'auto'.")
+    else:
+        constants = [float(offset), *[0.0] * (len(form.terms) - 1)]
     added = sum(constants)
     if folded and added:
         raise SettingError("An offset goes into the normalizers of a linear model; leave folded (--folded) out.")
@@ -196,33 +206,16 @@ def export_model(
             lines = check_lines(text, texts, order, check.document_ids, X, names, scores + shift)
             written.beside["-check.jsonl"] = lines
             written.beside.update({} if canonical(target) == "solr" else {"-check.py": CHECK})
-    remarks = [
-        *_about_sign(target, form, constants, bounded, comparison),
-        *written.remarks,
-        *_category_codes(form, target),
-    ]
+    remarks = [*_about_sign(target, form, constants, bounded, comparison), *written.remarks]
+    for j, known in {} if canonical(target) in (*_ENGINES, "python") else form.categories.items():
+        codes = ", ".join(f"{name} = {code}" for code, name in enumerate(known))
+        remarks.append(f"Codes of {form.names[j]}: {codes}")  # for targets that know no names
     if text is not None and not engine and not (canonical(target) == "python" and text.features == "engine"):
         remarks.append(
             f"The features of texts ({', '.join(text.fields)} against {text.query}) are expected as numbers, under "
             "the names that luce.Text gives them"
         )
     return Export(**vars(written) | {"remarks": remarks}, target=target, offset=added, comparison=comparison)
-
-
-def _first(offset: Any, terms: int) -> list[float]:
-    if isinstance(offset, bool) or not isinstance(offset, int | float) or not np.isfinite(offset):
-        raise SettingError(f"offset is {offset!r}; it must be a finite number or 'auto'.")
-    return [float(offset), *[0.0] * (terms - 1)]
-
-
-def _category_codes(form: Form, target: str) -> list[str]:
-    """The codes of categories, for targets that know no names."""
-    if canonical(target) in (*_ENGINES, "python"):
-        return []
-    return [
-        f"Codes of {form.names[j]}: " + ", ".join(f"{name} = {i}" for i, name in enumerate(names))
-        for j, names in form.categories.items()
-    ]
 
 
 def _scores(model: Ranker, check: Groups) -> FloatArray:

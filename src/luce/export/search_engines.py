@@ -234,21 +234,16 @@ def _trees(term: Term, names: list[str]) -> tuple[dict[str, Any], list[str]]:
     trees = [{"weight": "1", "root": root} for root in roots]
     listed = [{"name": name} for name in names]
     params = {"isNullSameAsZero": False, "trees": trees} if own_missing else {"trees": trees}
-    remarks = _about_slack(tree_nodes.at_most(forest.threshold), written + _SLACK)
+    moved = tree_nodes.at_most(forest.threshold).astype(np.float64) - (written + _SLACK)
+    remarks = []
+    if count := int(np.count_nonzero(moved)):
+        remarks.append(
+            f"{count} of {len(moved)} thresholds lie so near to zero that Solr's slack of 1e-6 moves them, by at most "
+            f"{moved.max():.2g}; --check says whether a document notices."
+        )
     if own_missing:
         remarks.append("Missing values have a way of their own: Solr 9.2 or later, features with defaultValue NaN.")
     return {"class": "MultipleAdditiveTreesModel", "features": listed, "params": params}, remarks
-
-
-def _about_slack(wanted: NDArray[np.float32], asked: NDArray[np.float32]) -> list[str]:
-    moved = wanted.astype(np.float64) - asked
-    count = int(np.count_nonzero(moved))
-    if not count:
-        return []
-    return [
-        f"{count} of {len(wanted)} thresholds lie so near to zero that Solr's slack of 1e-6 moves them, by at most "
-        f"{moved.max():.2g}; --check says whether a document notices."
-    ]
 
 
 def _network(part: Network, names: list[str], form: Form) -> dict[str, Any]:

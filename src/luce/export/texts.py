@@ -15,7 +15,6 @@ import numpy as np
 from luce.data.text import tokens
 from luce.data.text.features import QUERY, UNION, VIEWS, field_names
 from luce.data.text.tokens import GRAM, NUMBER_PATTERN, PATTERN
-from luce.errors import SettingError
 from luce.result import json_text
 
 if TYPE_CHECKING:
@@ -32,17 +31,6 @@ _FILTERS: dict[str, list[str]] = {
     "gram": ["lowercase", "asciifolding"],
     "number": [],
 }
-
-
-def refuse_python_only(text: Text, used: Sequence[str], target: str) -> None:
-    """Refuse features that no search engine computes."""
-    own = text.python_only(used)
-    if own:
-        listed = ", ".join(own[:5]) + (", ..." if len(own) > 5 else "")
-        raise SettingError(
-            f"The model uses {len(own)} features that only Python computes and {target} does not ({listed}); train it "
-            "with --text-features engine (features='engine'), or export to python or onnx."
-        )
 
 
 def _scored(text: Text) -> Iterator[tuple[str, str, str, str, Sequence[str]]]:

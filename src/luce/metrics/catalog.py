@@ -128,21 +128,15 @@ def of(part: Any) -> Metric:
             f"The metric is {part!r}; give a name, such as 'ndcg@10', or a function (scores, labels) of one query that "
             "gives a number."
         )
-    name = getattr(part, "name", None) or getattr(part, "__name__", type(part).__name__)
-    _check_arguments(part, str(name))
-    return Metric(str(name), Formula(None, greater_is_better=getattr(part, "greater_is_better", True), function=part))
-
-
-def _check_arguments(function: Any, name: str) -> None:
-    """Refuse a function that cannot be called with scores and labels."""
+    name = str(getattr(part, "name", None) or getattr(part, "__name__", type(part).__name__))
     try:
-        signature(function).bind(None, None)
+        signature(part).bind(None, None)
     except TypeError as error:
-        raise SettingError(
-            f"The metric {name!r} takes {signature(function)}; a metric is a function (scores, labels) of one query."
-        ) from error
-    except ValueError:  # compiled functions need not say
-        return
+        what = f"The metric {name!r} takes {signature(part)}"
+        raise SettingError(f"{what}; a metric is a function (scores, labels) of one query.") from error
+    except ValueError:  # compiled functions need not say what they take
+        pass
+    return Metric(name, Formula(None, greater_is_better=getattr(part, "greater_is_better", True), function=part))
 
 
 def parse(name: str, chosen: Conventions) -> Metric:

@@ -239,8 +239,13 @@ def evaluate_rows(
     if comparisons is not None:
         if comparisons.holds_pairs and metrics is DEFAULT_METRICS:
             metrics = PAIR_METRICS
-        on_lists, judged = _on_lists(model, data, comparisons)
-        by_list = evaluate_rows(on_lists, judged, metrics, **rules)
+        if not isinstance(data, Groups):
+            raise SettingError(f"The data are {type(data).__name__}; lists judge documents of Groups.")
+        from luce.data.order_files import judged_lists
+
+        judged, is_model = judged_lists(data, comparisons), hasattr(model, "predict")
+        scored = _ListModel(model, data, comparisons) if is_model else check_scores(model, data.n_rows)[judged.rows]
+        by_list = evaluate_rows(scored, judged, metrics, **rules)
         return _of_pairs(by_list, graded_rows(comparisons, data.offsets), data) if comparisons.holds_pairs else by_list
     chosen = conventions(**rules)
     wanted = [parse(m, chosen) if isinstance(m, str) else of(m) for m in _listed(metrics)]
@@ -362,18 +367,6 @@ def means_by(place: IntArray, values: FloatArray, weight: FloatArray, count: int
     weight = weight * ~np.isnan(values)
     total, counted = np.bincount(place, weight * np.nan_to_num(values), count), np.bincount(place, weight, count)
     return np.divide(total, counted, out=np.full(count, np.nan), where=counted > 0)
-
-
-def _on_lists(model: Any, data: Any, lists: Comparisons) -> tuple[Any, JudgedLists]:
-    """The model or the scores on the lists, and the lists as judgements."""
-    if not isinstance(data, Groups):
-        raise SettingError(f"The data are {type(data).__name__}; lists judge documents of Groups.")
-    from luce.data.order_files import judged_lists
-
-    judged = judged_lists(data, lists)
-    if hasattr(model, "predict"):
-        return _ListModel(model, data, lists), judged
-    return check_scores(model, data.n_rows)[judged.rows], judged
 
 
 def check_scores(scores: Any, rows: int) -> FloatArray:

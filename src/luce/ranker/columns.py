@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from luce.data.groups import Groups, query_sizes
+from luce.data.groups import Groups
 from luce.data.schema import Schema
 from luce.errors import DataError, SettingError
 from luce.result import as_frame, facts, html_table, sheet_of
 from luce.training.run import best_validation
-from luce.types import FloatArray, IntArray
+from luce.types import FloatArray
 
 if TYPE_CHECKING:
     from luce.ranker.estimator import Ranker
@@ -119,7 +119,12 @@ def table_groups(X: Any, given: Mapping[str, Any], *, schema: Schema | None = No
         said[role] = name
     keep = None
     if schema is None:
-        _refuse_usual(names, said, beside)
+        also = next((name for name in _USUAL if name in names), None)
+        if also is not None and said.get("qid") in beside:
+            raise DataError(
+                f"Query ids were given, and the frame has a column {also!r}, which would be a feature; give "
+                f"qid={also!r}, or drop that column."
+            )
     else:
         needed = {c.name for c in schema.cells} | set([] if schema.text is None else schema.text.columns)
         used = needed | {said[role] for role in given if role in said}
@@ -152,26 +157,6 @@ def _check_index(X: Any, values: Any, role: str) -> None:
         )
 
 
-def _refuse_usual(names: list[str], said: Mapping[str, Any], beside: Mapping[str, Any]) -> None:
-    """Query ids beside a frame that has some already: one of them would be a feature."""
-    also = next((name for name in _USUAL if name in names), None)
-    if also is not None and said.get("qid") in beside:
-        raise DataError(
-            f"Query ids were given, and the frame has a column {also!r}, which would be a feature; give qid={also!r}, "
-            "or drop that column."
-        )
-
-
-def ids_of_sizes(group: ArrayLike, rows: int) -> IntArray:
-    """Query ids of queries of these sizes, one after the other, as LightGBM takes them.
-
-    >>> ids_of_sizes([2, 1], 3).tolist()
-    [0, 0, 1]
-    """
-    sizes = query_sizes(group, rows)
-    return np.repeat(np.arange(len(sizes)), sizes)
-
-
 def check_labels(y: Any) -> None:
     """Refuse labels that are text, with a map that could make numbers of them."""
     labels = np.asarray(y)
@@ -187,9 +172,7 @@ def check_labels(y: Any) -> None:
 
 def query_weights(sample_weight: ArrayLike, data: Groups, moved: bool) -> FloatArray:
     """The weights of queries, from weights of rows in the order of the input that are equal within each query."""
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (data.n_rows,):
-        raise DataError(f"{data.n_rows} rows need as many entries of sample_weight; got shape {weight.shape}.")
+    weight = _vector(sample_weight, "sample_weight", data.n_rows).astype(np.float64)
     if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.sum() > 0):
         raise DataError("sample_weight must be finite, at least 0 and not all 0.")
     if moved and data.row_order is not None:

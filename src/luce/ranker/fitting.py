@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from luce.base import FOLDS, Base, RankerBase, cross_fitted, make_base, to_be_fitted
+from luce.base import FOLDS, RankerBase, cross_fitted, make_base, to_be_fitted
 from luce.checks import generator
 from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups, document_names
@@ -192,8 +192,6 @@ class Fitting(Probabilities):
     base_folds: int | None
     checkpoint: str | Path | None
     warm_start: bool
-    base_: Base | None
-    history_: dict[str, Any]
     max_grade_: float | None
     """The highest grade of the training, None where another library trained."""
     _unsaid: Mapping[str, Any] = {}

@@ -17,10 +17,10 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted, vali
 from luce.base import Base, aligned
 from luce.data.describe import Profile, sampled
 from luce.data.filling import Filling, normalise_within_queries
-from luce.data.groups import Groups, from_arrays
+from luce.data.groups import Groups, from_arrays, query_sizes
 from luce.data.schema import Schema, likely_queries
 from luce.errors import DataError, KindError, LuceWarning, RowsError, SettingError
-from luce.ranker.columns import check_labels, ids_of_sizes, is_frame, names_of, table_groups
+from luce.ranker.columns import check_labels, is_frame, names_of, table_groups
 from luce.ranker.parts import Parts
 from luce.types import FloatArray
 
@@ -128,7 +128,8 @@ class Intake(BaseEstimator):
         if group is not None:
             if qid is not None:
                 raise DataError("Both qid and group were given; give one of them.")
-            qid = ids_of_sizes(group, rows_of(X))
+            sizes = query_sizes(group, rows_of(X))  # of queries one after the other, as LightGBM takes them
+            qid = np.repeat(np.arange(len(sizes)), sizes)
         if is_frame(X) and (reset or self.schema_ is not None):
             data = self._table(X, y, qid, reset)
             return data if query_weight is None else replace(data, query_weight=np.asarray(query_weight))

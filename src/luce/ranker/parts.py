@@ -85,7 +85,9 @@ def choose(given: Mapping[str, Any], short: Mapping[str, Any]) -> Parts:
     if trainer is None or not trainer.own_criterion:
         scorer = scorers.get("linear") if scorer is None else scorer
         loss = _with_loss(scorer, loss)
-        trainer = _suited(scorer, loss) if trainer is None else trainer
+        if trainer is None:  # that of the scorer
+            name = getattr(scorer, "trainer", "lbfgs")
+            trainer = training.get("sgd" if name == "lbfgs" and loss is not None and loss.stochastic else name)
     found: dict[str, Any] = {"loss": loss, "scorer": scorer, "trainer": trainer, "metric": metric}
     for name, value in short.items():
         part = _owner(name, found)
@@ -136,12 +138,6 @@ def _with_loss(scorer: Any, loss: Loss | None) -> Loss | None:
             "would not be used; leave out the loss, or the objective."
         )
     return None
-
-
-def _suited(scorer: Any, loss: Loss | None) -> Any:
-    """The trainer of a scorer where none is named."""
-    name = getattr(scorer, "trainer", "lbfgs")
-    return training.get("sgd" if name == "lbfgs" and loss is not None and loss.stochastic else name)
 
 
 def _owner(name: str, found: Mapping[str, Any]) -> str:

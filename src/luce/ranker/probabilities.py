@@ -19,7 +19,6 @@ from luce.losses.base import Likelihood, Loss
 from luce.losses.chances import PairProbabilities, TopKChances, pairs_of_draws
 from luce.losses.tier_sizes import SizeModel
 from luce.ranker.intake import Intake
-from luce.ranker.parts import Parts
 from luce.types import FloatArray
 
 
@@ -27,7 +26,6 @@ class Probabilities(Intake):
     """The methods of `Ranker` that make probabilities of its scores, by the loss that trained them."""
 
     loss_: Loss | None
-    parts_: Parts
     sizes_: SizeModel | None
     random_state: int | np.random.RandomState | np.random.Generator | None
 
@@ -45,26 +43,19 @@ class Probabilities(Intake):
         `sizes="fitted"` takes how large tiers are from the training data, `"model"` from the loss alone. With ordered
         lists of rows as `comparisons` it is that of every list, those of the first query first.
         """
-        from luce.losses.probabilities import log_likelihoods
+        from luce.losses.probabilities import list_likelihoods, log_likelihoods
 
         check_is_fitted(self, "scorer_")
-        if comparisons is not None:
-            data = self._groups(X, y, qid, None, reset=False)
-            return self._list_likelihoods(data, comparisons if data is X else comparisons.moved(data.row_order), sizes)
-        data = self._judged_groups(X, y, qid, several=False)
+        if comparisons is None:
+            data = self._judged_groups(X, y, qid, several=False)
+            if self._by_stages:
+                return self._stage_likelihoods(self._normalised(data))
+            return log_likelihoods(self._likelihood(), self._scores(data), data.y, data.offsets, self._sizes(sizes))
+        data = self._groups(X, y, qid, None, reset=False)
+        lists, model = comparisons if data is X else comparisons.moved(data.row_order), self._sizes(sizes)
         if self._by_stages:
-            return self._stage_likelihoods(self._normalised(data))
-        return log_likelihoods(self._likelihood(), self._scores(data), data.y, data.offsets, self._sizes(sizes))
-
-    def _list_likelihoods(self, data: Groups, lists: Comparisons, sizes: str) -> FloatArray:
-        from luce.losses.probabilities import list_likelihoods
-
-        model = self._sizes(sizes)
-        if self._by_stages:
-            seen, found = self._normalised(data), []
-            for q, one in lists.one_by_one(data.offsets):
-                found.append(self._stage_likelihoods(seen.take([q]), one)[0])
-            return np.array(found)
+            seen, each = self._normalised(data), lists.one_by_one(data.offsets)
+            return np.array([self._stage_likelihoods(seen.take([q]), one)[0] for q, one in each])
         return list_likelihoods(self._likelihood(), self._scores(data), lists, data.offsets, model)
 
     def pair_probability(

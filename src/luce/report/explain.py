@@ -43,24 +43,15 @@ def model_parts(ranker: Ranker) -> list[tuple[str, dict[str, NDArray[Any]]]] | s
         if isinstance(term.part, Linear):
             found.append(("linear", {"weights": np.bincount(places, term.part.weights, ranker.n_features_in_)}))
         elif isinstance(term.part, SecondOrder):
-            found.append(("products", _products(term.part)))
+            products = term.part.products
+            sides = {side: getattr(products, side).astype(np.uint32) for side in ("left", "right")}
+            scaled = {"mean": products.mean, "inverse_sd": products.inverse_sd, "weights": term.part.weights}
+            found.append(("products", {**scaled, **sides, "pair_weights": term.part.pair_weights}))
         elif isinstance(term.part, Trees):
             found.append(("trees", _trees(term.part.forest.on(places), ranker.n_features_in_)))
         else:
             return f"its scorer, {ranker.scorer_.name}, is not a sum over features or trees"
     return found
-
-
-def _products(part: SecondOrder) -> dict[str, NDArray[Any]]:
-    products = part.products
-    return {
-        "mean": products.mean,
-        "inverse_sd": products.inverse_sd,
-        "weights": part.weights,
-        "left": products.left.astype(np.uint32),
-        "right": products.right.astype(np.uint32),
-        "pair_weights": part.pair_weights,
-    }
 
 
 def _trees(forest: Forest, n_features: int) -> dict[str, NDArray[Any]]:

@@ -93,30 +93,26 @@ def pool_queries(run: RunFolder) -> Pool:
     code = query[taken[starts]]
     index = np.full((len(folds), len(names)), -1)
     index[fold[taken[starts]], code] = np.arange(len(starts))
+    rows, metrics = run.rows, run.metrics
+    places = _codes(rows, "model", models), _codes(rows, "metric", metrics), _codes(rows, "fold", folds)
+    where = _codes(rows, "query", names)
+    known = np.all([codes >= 0 for codes in (*places, where)], axis=0)
+    of_model, of_metric, of_fold = (codes[known] for codes in places)
+    values = np.full((len(models), len(metrics), len(starts)), np.nan)
+    values[of_model, of_metric, index[of_fold, where[known]]] = rows["value"].to_numpy()[known]
     score = scores["score"].to_numpy().astype(np.float64)
     return Pool(
         models,
         folds,
-        run.metrics,
+        metrics,
         [names[c] for c in code.tolist()],
         fold[taken[starts]],
         np.append(starts, len(taken)),
         scores["document"].take(pa.array(taken)).to_pylist(),
         scores["grade"].to_numpy().astype(np.float64)[taken],
         np.stack([score[np.concatenate([members[m] for members in rows_of])] for m in range(len(models))]),
-        _values(run, names, index),
+        values,
     )
-
-
-def _values(run: RunFolder, names: list[str], index: IntArray) -> FloatArray:
-    models, folds, metrics, rows = run.models, run.folds, run.metrics, run.rows
-    model, fold, metric = _codes(rows, "model", models), _codes(rows, "fold", folds), _codes(rows, "metric", metrics)
-    where = _codes(rows, "query", names)
-    known = (model >= 0) & (fold >= 0) & (metric >= 0) & (where >= 0)
-    query = index[fold[known], where[known]]
-    values = np.full((len(models), len(metrics), int(index.max()) + 1), np.nan)
-    values[model[known], metric[known], query] = rows["value"].to_numpy()[known]
-    return values
 
 
 def _codes(table: pa.Table, name: str, known: Sequence[str]) -> IntArray:

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,19 +154,15 @@ class Service:
             self.at_work -= 1
             self.monitor.at_work.set(self.at_work)
 
-    def _seen(self, served: Served) -> Callable[[NDArray[np.float32], FloatArray], None]:
-        """Who is told of the documents that a model scores."""
-
-        def seen(X: NDArray[np.float32], scores: FloatArray) -> None:
-            watch = self.watches[served.name]
-            if watch.version == served.version:
-                watch.add(X, scores)
-            if served.name in self.shadows:
-                self.shadows[served.name].add(X, scores)
-            if self.log is not None:
-                self.log.add(served.name, served.version, X, scores)
-
-        return seen
+    def _seen(self, served: Served, X: NDArray[np.float32], scores: FloatArray) -> None:
+        """Tell who wants to know of the documents that a model scores."""
+        watch = self.watches[served.name]
+        if watch.version == served.version:
+            watch.add(X, scores)
+        if served.name in self.shadows:
+            self.shadows[served.name].add(X, scores)
+        if self.log is not None:
+            self.log.add(served.name, served.version, X, scores)
 
     def _work(self, served: Served, body: bytes, how: dict[str, Any]) -> tuple[bytes, int]:
         with self._counting:
@@ -173,7 +170,7 @@ class Service:
         try:
             known = served.features, served.takes_missing, self.limits, served.codes, served.types, served.also
             ask = parse(body, *known, **how)
-            return orjson.dumps(answer(served, ask, self.limits, self._seen(served))), len(ask.ids)
+            return orjson.dumps(answer(served, ask, self.limits, partial(self._seen, served))), len(ask.ids)
         finally:
             with self._counting:
                 self.in_threads -= 1

@@ -21,7 +21,6 @@ from luce.ranker import Ranker
 from luce.serve.beside import Also, text_features
 from luce.serve.settings import Limits
 from luce.signing import public_keys
-from luce.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -69,10 +68,6 @@ class Served:
         names = list(self.features)
         made = from_arrays(X, None, feature_names=names, allow_nan=self.takes_missing, relations=relations)
         return made if self.ranker.schema_ is None else replace(made, schema=self.ranker.schema_)
-
-    def scores(self, X: NDArray[np.float32]) -> FloatArray:
-        """One score a row."""
-        return self.ranker.predict(self.groups(X))
 
 
 class Shelf:

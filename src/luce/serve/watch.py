@@ -149,7 +149,7 @@ class Shadow:
     def _compare(self, X: NDArray[np.float32], scores: FloatArray) -> None:
         figures = self._figures
         try:
-            other = self.served.scores(X)
+            other = self.served.ranker.predict(self.served.groups(X))
         except LuceError:
             figures["failed"] += 1
             return
