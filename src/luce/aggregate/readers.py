@@ -76,21 +76,26 @@ def _count(path: Path, number: int, text: str) -> float:
     return value
 
 
-_Row = tuple[int, float, list[list[int]]]
-"""A line of a file: its number, its count, and the tiers of its ballot as numbers of items."""
+_Row = tuple[float, list[int], list[int]]
+"""Of a line its count, and the numbers of its items with their tiers."""
 
 
-def _ballots(path: Path, rows: list[_Row], names: list[str], metadata: dict[str, str]) -> Ballots:
+def _row(path: Path, number: int, weight: float, tiers: list[list[int]], names: Iterable[str]) -> _Row:
+    items = [item for tier in tiers for item in tier]
+    if len(set(items)) < len(items):
+        twice = next(item for k, item in enumerate(items) if item in items[:k])
+        raise ParseError(path, f"the ballot ranks {list(names)[twice]!r} twice; an item has one place.", number)
+    return weight, items, [place for place, tier in enumerate(tiers) for _ in tier]
+
+
+def _ballots(path: Path, rows: list[_Row], names: Iterable[str], metadata: dict[str, str]) -> Ballots:
     if not rows:
         raise ParseError(path, "the file has no ballots; at least one is needed.")
-    places = np.full((len(rows), len(names)), -1, dtype=np.int32)
-    for i, (number, _, tiers) in enumerate(rows):
-        columns = [item for tier in tiers for item in tier]
-        if len(set(columns)) < len(columns):
-            twice = next(c for k, c in enumerate(columns) if c in columns[:k])
-            raise ParseError(path, f"the ballot ranks {names[twice]!r} twice; an item has one place.", number)
-        places[i, columns] = [place for place, tier in enumerate(tiers) for _ in tier]
-    return Ballots(tuple(names), places, np.array([weight for _, weight, _ in rows]), metadata)
+    items = tuple(names)
+    tiers = np.full((len(rows), len(items)), -1, dtype=np.int32)
+    for i, (_, columns, places) in enumerate(rows):
+        tiers[i, columns] = places
+    return Ballots(items, tiers, np.array([weight for weight, _, _ in rows]), metadata)
 
 
 def _read_preflib(path: Path, lines: list[str], kind: str) -> Ballots:
@@ -104,19 +109,19 @@ def _read_preflib(path: Path, lines: list[str], kind: str) -> Ballots:
         if not colon:
             raise ParseError(path, f"expected 'count: order'; got {line.strip()!r}.", number)
         tiers = list(_preflib_tiers(path, number, body, numbers))
-        rows.append((number, _count(path, number, head.strip()), tiers))
+        rows.append(_row(path, number, _count(path, number, head.strip()), tiers, names.values()))
         if kind in ("soc", "soi") and any(len(tier) > 1 for tier in tiers):
             raise ParseError(path, f"a .{kind} file holds strict orders, and this ballot has a tie.", number)
         if kind in ("soc", "toc") and sum(map(len, tiers)) != len(numbers):
             raise ParseError(path, f"a .{kind} file holds complete orders, and this ballot leaves items open.", number)
-    held = {"VOTERS": sum(row[1] for row in rows), "ALTERNATIVES": len(names), "UNIQUE ORDERS": len(rows)}
+    held = {"VOTERS": sum(row[0] for row in rows), "ALTERNATIVES": len(names), "UNIQUE ORDERS": len(rows)}
     for what, found in held.items():
         promised = metadata.get(f"NUMBER {what}", "")
         if rows and promised and not abs(number_of(promised) - found) < 0.5:
             raise ParseError(
                 path, f"the header promises {promised} {what.lower()}, and there are {found:g}; is the file whole?"
             )
-    return _ballots(path, rows, list(names.values()), metadata)
+    return _ballots(path, rows, names.values(), metadata)
 
 
 def _preflib_kind(path: Path, lines: list[str], suffix: str) -> str | None:
@@ -203,7 +208,8 @@ def _read_lines(path: Path, lines: list[str]) -> Ballots:
         elsewhere.update(others)
         if ":" in first and not counted:
             labelled.setdefault(first, number)
-        rows.append((number, weight, [[index.setdefault(name, len(index)) for name in tier] for tier in tiers]))
+        numbers = [[index.setdefault(name, len(index)) for name in tier] for tier in tiers]
+        rows.append(_row(path, number, weight, numbers, index))
     # Refuse `alice: A > B`: the name of a voter is not a count, and would become a part of the first item.
     for name, number in labelled.items():
         if name not in elsewhere:
@@ -212,7 +218,7 @@ def _read_lines(path: Path, lines: list[str]) -> Ballots:
                 f"{name.partition(':')[0]!r} stands where a count is expected; write '12: A > B' or 'A > B'.",
                 number,
             )
-    return _ballots(path, rows, list(index), {})
+    return _ballots(path, rows, index, {})
 
 
 def _tier(path: Path, number: int, text: str) -> list[str]:

@@ -58,7 +58,9 @@ def linked(n: int, first: IntArray, second: IntArray, connection: str = "weak") 
     >>> linked(4, np.array([0, 2]), np.array([1, 1])).tolist()
     [0, 0, 0, 1]
     """
-    edges = sparse.csr_array((np.ones(len(first)), (first, second)), shape=(n, n))
+    pair = first * n + second
+    pair = np.flatnonzero(np.bincount(pair)) if n * n < 4 * len(pair) else np.unique(pair)
+    edges = sparse.csr_array((np.ones(len(pair)), divmod(pair, n)), shape=(n, n))
     _, found = connected_components(edges, directed=True, connection=connection)
     _, firsts, sizes = np.unique(found, return_index=True, return_counts=True)
     return np.asarray(np.argsort(np.lexsort((firsts, -sizes)))[found])
@@ -269,13 +271,16 @@ class Profile:
         null[j] = 0.0
         null = np.column_stack([null / np.linalg.norm(null, axis=0), np.eye(len(start))[j]])
 
-        both = sparse.eye_array(len(start), format="lil")
-        both[j, j], both[j, i] = 0.0, 1.0
-        both = both.tocsr()
-
         def merged(x: FloatArray) -> Point:
-            value, gradient, hessian = likelihood(both @ x)
-            return Point(value, both.T @ gradient, both.T @ hessian @ both)
+            at = x.copy()
+            at[j] = at[i]
+            value, gradient, hessian = likelihood(at)
+            gradient, hessian = gradient.copy(), hessian.copy()
+            gradient[i] += gradient[j]
+            hessian[i] += hessian[j]
+            hessian[:, i] += hessian[:, j]
+            gradient[j] = hessian[j] = hessian[:, j] = 0.0
+            return Point(value, gradient, hessian)
 
         found = newton(merged, start, null)
         return found.at.value + self.best, found.x
