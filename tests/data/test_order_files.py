@@ -67,7 +67,7 @@ def test_what_the_data_do_not_have(tmp_path, data):
 def test_a_document_twice(tmp_path, data):
     with pytest.raises(ParseError, match="line 1: document 'x' stands twice in the list of query 'a'"):
         luce.read_orders(write(tmp_path / "o", "a: x > y > x\n"), data)
-    with pytest.raises(ParseError, match="document 'x' of query 'a' occurs twice"):
+    with pytest.raises(ParseError, match="document 'x' stands twice in a list of query 'a'"):
         luce.read_orders(write(tmp_path / "o", "a Q0 x 1 2 t\na Q0 x 2 1 t\n"), data)
     twice = luce.from_arrays(np.eye(2), document_ids=["x", "x"])
     with pytest.raises(DataError, match="Document 'x' stands twice in query '0'"):

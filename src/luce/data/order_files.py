@@ -18,9 +18,9 @@ from luce.data.comparisons import Comparisons
 from luce.data.groups import Groups, document_names
 from luce.data.named_rows import check_missing
 from luce.data.statements import graded_rows
-from luce.data.table import Source, Table
+from luce.data.table import Rows, Source, Table
+from luce.data.table_file import WordFile
 from luce.data.text_files import is_table, number, numbered_lines
-from luce.data.trec import read_run
 from luce.errors import DataError, ParseError, SettingError
 from luce.types import FloatArray, IntArray
 
@@ -168,7 +168,10 @@ def _lists_of(source: Any, k: int | None, ties: str) -> Iterator[_List]:
     _, text = next(_commented_lines(source), (0, ""))
     words = text.split()
     is_run = len(words) == 6 and not set(">{") & set(text) and not words[0].endswith(":") and words[1] != "*"
-    return _run_lists(source, k, ties) if is_run else _line_lists(source)
+    if not is_run:
+        return _line_lists(source)
+    rows = WordFile(source, ("query", "Q0", "document", "rank", "score", "tag")).read()
+    return _long_lists(source, rows, -rows["score"].called("the score").number(), ties, k)
 
 
 def _table_lists(table: Table) -> Iterator[_List]:
@@ -177,23 +180,7 @@ def _table_lists(table: Table) -> Iterator[_List]:
     if set(_LONG) <= set(table.names):
         rows = table.choose([_LONG], _BESIDE)
         table.say_unused([*_LONG, *_BESIDE])
-        judge = rows["judge"].text() if "judge" in rows else [""] * len(rows)
-        lists: dict[tuple[str, str], list[int]] = {}
-        for row, key in enumerate(zip(rows["query"].text(), judge, strict=True)):
-            lists.setdefault(key, []).append(row)
-        rank, documents = rows["rank"].number("a finite number"), rows["document"].text()
-        weight = rows["weight"].number(above=0) if "weight" in rows else np.ones(len(rows))
-        for (query, _), places in lists.items():
-            tiers: dict[float, list[str]] = {}
-            seen: set[str] = set()
-            for row in sorted(places, key=lambda row: (rank[row], row)):
-                if documents[row] in seen:
-                    raise rows.error(row, f"document {documents[row]!r} stands twice in a list of query {query!r}.")
-                seen.add(documents[row])
-                tiers.setdefault(float(rank[row]), []).append(documents[row])
-            if len(set(weight[places].tolist())) > 1:
-                raise rows.error(places[0], f"the weight of a list of query {query!r} must be one number above 0.")
-            yield _List(where, None, query, list(tiers.values()), float(weight[places[0]]))
+        yield from _long_lists(where, rows, rows["rank"].number())
         return
     ranks = [name for name in table.names if re.fullmatch(r"rank_?\d+", name)]
     ranks.sort(key=lambda name: int(name[4:].strip("_")))
@@ -211,6 +198,39 @@ def _table_lists(table: Table) -> Iterator[_List]:
         if not filled or named[: len(filled)] != filled or len(set(filled)) < len(filled):
             raise rows.error(row, f"the list of query {query!r} is {filled}; name documents from rank 1 on, each once.")
         yield _List(where, None, query, [[one] for one in filled], float(weight[row]))
+
+
+def _long_lists(
+    where: str | Path, rows: Rows, key: FloatArray, ties: str = "tied", k: int | None = None
+) -> Iterator[_List]:
+    """The lists of rows of a document each, by query and judge, the least key first; equal keys share a tier."""
+    judge = rows["judge"].text() if "judge" in rows else [""] * len(rows)
+    lists: dict[tuple[str, str], list[int]] = {}
+    for row, name in enumerate(zip(rows["query"].text(), judge, strict=True)):
+        lists.setdefault(name, []).append(row)
+    documents = rows["document"].text()
+    weight = rows["weight"].number(above=0) if "weight" in rows else np.ones(len(rows))
+    for (query, _), places in lists.items():
+        order = np.array(places)[np.argsort(key[places], kind="stable")].tolist()
+        seen: set[str] = set()
+        for row in order:
+            if documents[row] in seen:
+                raise rows.error(row, f"document {documents[row]!r} stands twice in a list of query {query!r}.")
+            seen.add(documents[row])
+        if len(set(weight[places].tolist())) > 1:
+            raise rows.error(places[0], f"the weight of a list of query {query!r} must be one number above 0.")
+        tied = np.diff(key[order]) == 0
+        # What is below the cut is not told apart; only ties that reach into the list matter.
+        early = np.flatnonzero(tied[:k])
+        if ties == "error" and len(early):
+            a, b = (documents[order[early[0] + i]] for i in (0, 1))
+            said = (
+                f"documents {a!r} and {b!r} of query {query!r} have equal scores; ties='tied' puts them into one tier."
+            )
+            raise rows.error(order[early[0] + 1], said)
+        starts = np.append(0, np.flatnonzero(~tied | (ties == "stable")) + 1)
+        tiers = [[documents[row] for row in order[a:b]] for a, b in pairwise([*starts.tolist(), len(order)])]
+        yield _List(where, None, query, tiers, float(weight[places[0]]))
 
 
 def _commented_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -249,29 +269,6 @@ def _tier(path: str | Path, line: int, text: str) -> list[str]:
         raise ParseError(path, f"a tier opens with {{ and does not end with }}: {text!r}.", line)
     inside = text[1:-1]
     return [document.strip() for document in inside.split(",")] if "," in inside else inside.split()
-
-
-def _run_lists(path: str | Path, k: int | None, ties: str) -> Iterator[_List]:
-    run = read_run(path)
-    by_query: dict[str, list[int]] = {}
-    for i, query in enumerate(run.qid.tolist()):
-        by_query.setdefault(query, []).append(i)
-    for query, places in by_query.items():
-        scores = run.scores[places]
-        order = np.argsort(-scores, kind="stable")
-        documents = run.docno[places][order].tolist()
-        tied = np.diff(scores[order]) == 0
-        # What is below the cut is not told apart; only ties that reach into the list matter.
-        early = np.flatnonzero(tied[:k])
-        if ties == "error" and len(early):
-            a, b = documents[early[0]], documents[early[0] + 1]
-            raise ParseError(
-                path,
-                f"documents {a!r} and {b!r} of query {query!r} have equal scores; ties='tied' puts them into one tier.",
-            )
-        starts = np.append(0, np.flatnonzero(~tied | (ties == "stable")) + 1)
-        tiers = [documents[a:b] for a, b in pairwise([*starts.tolist(), len(documents)])]
-        yield _List(path, None, query, tiers)
 
 
 @dataclass(frozen=True, eq=False)
