@@ -25,14 +25,27 @@ from luce.storage import container_kind
 from luce.types import FloatArray, IntArray
 
 
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+
+
 def hashed(column: Column) -> NDArray[np.uint64]:
-    """64 bits for every entry of a column; equal entries have equal bits."""
+    """64 bits for every entry of a column; equal entries have equal bits, in every process (Python salts its own)."""
     kind = column.array.type
     if pa.types.is_integer(kind) and not column.array.null_count:
         plain = pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64()
         return np.asarray(pc.cast(column.array, plain).to_numpy().astype(np.uint64))
-    codes, names = column.codes()
-    return np.fromiter(map(hash, names), np.int64, len(names)).astype(np.uint64)[codes]
+    texts = pc.cast(column.texts(gaps=False), pa.large_binary())
+    _, ends, content = texts.buffers()
+    bounds = np.frombuffer(ends, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    letters = np.frombuffer(content or b"", dtype=np.uint8)[bounds[0] : bounds[-1]].astype(np.uint64)
+    bounds = bounds - bounds[0]
+    sizes = np.diff(bounds)
+    place = np.arange(len(letters)) - np.repeat(bounds[:-1], sizes)
+    with np.errstate(over="ignore"):
+        powers = np.cumprod(np.full(max(int(sizes.max(initial=0)), 1), _PRIME, dtype=np.uint64))
+        weighted = np.append((letters + np.uint64(1)) * powers[place], np.uint64(0))
+        sums = np.add.reduceat(weighted, np.minimum(bounds[:-1], len(letters)))
+        return np.where(sizes > 0, sums, np.uint64(0)) * _PRIME
 
 
 _LISTS = ("query_response_object_ids", "query_response_hit_ids", "query_response_objects_ids")
