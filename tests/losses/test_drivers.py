@@ -118,3 +118,9 @@ def test_stages_that_nothing_is_said_of():
 
     with pytest.raises(SettingError, match="neither a method stage nor fill"):
         Nothing().value_and_grad([0.0, 1.0], [1, 0])
+
+
+@pytest.mark.parametrize("name", ["pmop", "ranknet", "listnet", "cdn"])
+def test_labels_that_are_no_numbers_are_refused(name):
+    with pytest.raises(luce.errors.DataError, match="Labels that are no numbers"):
+        luce.losses.get(name).value_and_grad([0.0, 1.0], ["good", "bad"])

@@ -17,6 +17,7 @@ from luce.ranker.parts import inner
 from luce.scorers.kernel_sums import check_kernels, default_kernels, kernel_sums
 from luce.scorers.listwise import FittedListwise
 from luce.training.listwise import Reranking, Units
+from luce.training.task import Task
 
 LOSSES = ["listnet", "ranknet", "rao_kupper", "ndcg_cross_entropy", "ndcg_square", "ndcg_qnorm", "cosine"]
 
@@ -359,3 +360,9 @@ def test_real_data_keep_the_ranking_of_the_base(real_data):
     reranked = luce.Ranker("pmop", "listwise", base=base).fit(train, valid=valid)
     values = [luce.evaluate(m, valid, "ndcg@10").means["ndcg@10"] for m in (base, reranked)]
     assert values[1] >= values[0]
+
+
+@pytest.mark.parametrize(("trainer", "what"), [("reranking", "warm_start"), ("closed_form", "warm_start")])
+def test_what_would_not_be_used_is_refused(data, trainer, what):
+    with pytest.raises(SettingError, match="cannot go on from an earlier fit"):
+        luce.training.get(trainer).check_task(Task(data, **{what: object()}))

@@ -86,13 +86,13 @@ def meetings(span: float, width: float) -> Iterator[tuple[int, int, FloatArray]]
                 yield level, offset, size * (offset + 0.5 * (AT_NODES[:, None] - AT_NODES[None, :]))
 
 
-def interpolation_error(h: Callable[[FloatArray], FloatArray], width: float, points: int = 60) -> float:
+def interpolation_error(h: Callable[[FloatArray], FloatArray], width: float) -> float:
     """Largest error of h(x - y) interpolated between two panels, relative to the largest value there.
 
     >>> interpolation_error(lambda d: np.logaddexp(0.0, -d), 6.0) < 1e-11 < interpolation_error(np.abs, 6.0)
     True
     """
-    at = np.cos(np.linspace(0.03, np.pi - 0.03, points))
+    at = np.cos(np.linspace(0.03, np.pi - 0.03, 60))
     basis = np.cos(np.outer(np.arccos(at), np.arange(NODES))) @ TO_COEFFICIENTS
     worst = 0.0
     for _, _, gaps in meetings(width, width):

@@ -121,8 +121,8 @@ class LightGBMObjective:
         """Gradient and curvature, as f(scores, data set) or f(labels, scores, weight, group)."""
         scores, labels, offsets, weight = Asked.of(first, second, weight, group)
         by_query = query_weights(weight, offsets)
-        key = (labels, offsets, by_query)
-        if not all(map(_same, key, getattr(self._kept, "key", (None,) * 3))):
+        key: tuple[Any, ...] = (labels, offsets, by_query)
+        if not all(map(np.array_equal, key, getattr(self._kept, "key", (None,) * 3))):
             self._kept.key = tuple(None if part is None else np.array(part) for part in key)
             self._kept.found = Derivatives(
                 self.loss,
@@ -139,10 +139,6 @@ class LightGBMObjective:
         self._kept.round += 1
         _, grad, curvature = found(np.ascontiguousarray(scores, dtype=np.float64))
         return grad, curvature
-
-
-def _same(a: Any, b: Any) -> bool:
-    return b is None if a is None else b is not None and np.array_equal(a, b)
 
 
 class LightGBMMetric:

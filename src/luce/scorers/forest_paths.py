@@ -87,10 +87,11 @@ def _paths(forest: Forest, tree: int) -> list[list[tuple[int, int, float]]]:
 
 
 @kernel
-def _ways(x, feature, threshold, kind, sets, bits, way):  # type: ignore[no-untyped-def]
-    """1 for every node that sends the row to the left, else 0."""
-    for i in range(len(feature)):
-        way[i] = int(_goes_left(np.float64(x[feature[i]]), kind[i], threshold[i], sets, bits))
+def _ways(X, feature, threshold, kind, sets, bits, ways):  # type: ignore[no-untyped-def]
+    """1 for every row and node that sends it to the left, else 0."""
+    for row in range(len(X)):
+        for i in range(len(feature)):
+            ways[row, i] = int(_goes_left(np.float64(X[row, feature[i]]), kind[i], threshold[i], sets, bits))
 
 
 @kernel
@@ -132,8 +133,7 @@ def tree_contributions(forest: Forest, X: Features, reference: Features | None) 
     nodes, weights = np.polynomial.legendre.leggauss(max(1, -(-int(sizes.max(initial=1)) // 2)))
     rows = X if reference is None else np.vstack([X, reference[None]]).astype(np.float32)
     ways = np.zeros((len(rows), len(forest.feature)), dtype=np.int8)
-    for row in range(len(rows)):
-        _ways(rows[row], *(getattr(forest, n) for n in ("feature", "threshold", "kind", "sets", "bits")), ways[row])
+    _ways(rows, forest.feature, forest.threshold, forest.kind, forest.sets, forest.bits, ways)
     other = ways[-1] if reference is not None else np.zeros(0, np.int8)
     out = np.zeros((len(X), X.shape[1]))
     arrays = (paths.steps, paths.step_ends, paths.features, paths.shares, paths.feature_ends)

@@ -244,12 +244,13 @@ class ListColumns(Fitted):
 
     def names(self, features: Sequence[str]) -> tuple[str, ...]:
         """What the columns are called."""
-        return tuple(self._name(kind, k, u, features) for kind, k, u in self.columns)
-
-    def _name(self, kind: str, k: int, u: float, features: Sequence[str]) -> str:
-        if kind in OF_FEATURES:
-            return features[k] if kind == "feature" else f"{kind} in {features[k]}"
-        return f"{kind} of {kernel_name(self.kernels[k])}" + (f" to {u:g}" if kind == "product" else "")
+        found = []
+        for kind, k, u in self.columns:
+            if kind in OF_FEATURES:
+                found.append(features[k] if kind == "feature" else f"{kind} in {features[k]}")
+            else:
+                found.append(f"{kind} of {kernel_name(self.kernels[k])}" + (f" to {u:g}" if kind == "product" else ""))
+        return tuple(found)
 
     def expanded(self, data: Groups) -> Groups:
         """The data with these columns as features."""

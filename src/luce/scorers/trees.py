@@ -162,7 +162,9 @@ class TreesScorer(Spec):
         chosen = []
         listed = [self.categorical] if isinstance(self.categorical, int) else self.categorical
         for given in listed.split(",") if isinstance(listed, str) else listed or ():
-            number = given if isinstance(given, int) else _position(given, feature_names)
+            if not isinstance(given, int) and given not in feature_names:
+                raise SettingError(f"categorical names {given!r}, which is not a feature of the data.")
+            number = given if isinstance(given, int) else list(feature_names).index(given)
             if not 0 <= number < len(feature_names):
                 raise SettingError(f"categorical names feature {given!r}; the data have {len(feature_names)}, from 0.")
             chosen.append(int(number))
@@ -177,12 +179,6 @@ def _directions(text: str) -> dict[str, int]:
             raise SettingError(f"monotone is {text!r}; as a text it must read like bm25:1,age:-1.")
         found[name.strip()] = int(direction)
     return found
-
-
-def _position(name: str, feature_names: Sequence[str]) -> int:
-    if name not in feature_names:
-        raise SettingError(f"categorical names {name!r}, which is not a feature of the data.")
-    return list(feature_names).index(name)
 
 
 class FittedTrees(Fitted):

@@ -22,7 +22,7 @@ from luce.training.held_out import warn_of_chosen_penalty
 from luce.training.lbfgs import Feasible, lbfgs
 from luce.training.objective import Objective
 from luce.training.run import History, Training, Validate, best_validation
-from luce.training.task import L2, Task, Trained, Trainer
+from luce.training.task import Minimised, Task, Trained, Trainer
 from luce.types import FloatArray
 
 
@@ -139,7 +139,7 @@ _STEPS = 100
 """Of a descent that nobody said the end of."""
 
 
-class LBFGS(Gradients):
+class LBFGS(Minimised, Gradients):
     """L-BFGS on all queries.
 
     Parameters
@@ -153,9 +153,6 @@ class LBFGS(Gradients):
         Steps that are remembered; None: 20 with a Hessian, else 50, or 10 where validation data pick the iterate.
     """
 
-    l2: float = option(default=0.01, least=0, tune=L2)
-    max_iter: int = option(default=100, least=0)
-    tol: float = option(default=1e-5, above=0)
     precondition: bool | None = None
     memory: int | None = option(default=None, least=1)
 
