@@ -24,7 +24,6 @@ from luce.spec import Spec, option
 from luce.storage import container_kind
 from luce.types import FloatArray, IntArray
 
-
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 
