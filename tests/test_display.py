@@ -154,13 +154,17 @@ def test_verbose_says_the_last_round_of_a_quick_training_in_a_log(data, capsys):
 
 def test_the_first_interruption_keeps_and_the_second_gives_up():
     said: list[str] = []
-    stopped: list[int] = []
-    with interruptible(SimpleNamespace(say=said.append), lambda step, total, info: None, stopped) as tell:
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)  # nothing there yet
-        assert tell(1, 9, {}) is False
-        signal.raise_signal(signal.SIGINT)
-        assert tell(2, 9, {}) is True
-        assert (stopped, len(said)) == ([2], 1)
-        with pytest.raises(KeyboardInterrupt):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which background jobs ignore
+    try:
+        stopped: list[int] = []
+        with interruptible(SimpleNamespace(say=said.append), lambda step, total, info: None, stopped) as tell:
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)  # nothing there yet
+            assert tell(1, 9, {}) is False
             signal.raise_signal(signal.SIGINT)
+            assert tell(2, 9, {}) is True
+            assert (stopped, len(said)) == ([2], 1)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)

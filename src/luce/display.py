@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from luce.types import Progress
 
 PICTURES = (".png", ".svg", ".pdf")
+_SECONDS = 0.2
+"""Least time between two views of a bar in a notebook."""
 
 
 @cache
@@ -234,4 +236,4 @@ def _in_notebook(title: str) -> Callable[[str, float | None], None]:
         value = "" if share is None else f' value="{share:.3f}"'
         handle.update(shown.HTML(f"<progress{value}></progress> {escape(title)}: {escape(text)}"))
 
-    return _every(0.2, draw)
+    return _every(_SECONDS, draw)

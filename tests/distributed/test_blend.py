@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import luce
 from luce import distributed
 from luce.cli.app import app
 from luce.data.groups import Groups
-from luce.distributed import blend
 from luce.errors import LuceWarning, SettingError
 from tests.distributed.test_dask import assert_same_model
+
+blend = import_module("luce.distributed.fit")  # whose name in the package is that of its function
 
 MEMBERS = ["luce-linear", "regression"]
 
