@@ -12,6 +12,7 @@ of their query, weighted by c. Sums of fixed blocks are added in order, so that 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -247,17 +248,20 @@ def hessian_parts(objective: Objective, vector: FloatArray, share: FloatArray, u
     blocks = join_chunks(cut_blocks(objective.offsets, objective.data.n_features), unit)
     parameters, loss = objective.split(vector)
     room = [np.zeros(objective.data.n_rows) for _ in range(3)]
-
-    def part(_: int, chunk: Chunk) -> FloatArray:
-        return _part(objective, parameters, loss, share, chunk, room)
-
+    part = partial(_part, objective, parameters, loss, share, room)
     with one_blas_thread():
         for first in range(0, len(blocks), _WAVE):
             yield from map_chunks(part, blocks[first : first + _WAVE])
 
 
 def _part(
-    objective: Objective, parameters: FloatArray, loss: Loss, share: FloatArray, chunk: Chunk, room: list[FloatArray]
+    objective: Objective,
+    parameters: FloatArray,
+    loss: Loss,
+    share: FloatArray,
+    room: list[FloatArray],
+    _: int,
+    chunk: Chunk,
 ) -> FloatArray:
     n = objective.scorer.n_parameters
     total = np.zeros((n, n))
