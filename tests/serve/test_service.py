@@ -354,8 +354,13 @@ def test_work_that_was_given_up_counts_until_it_ends(models, rows, monkeypatch):
     client, gate = Client(create_app(models, Limits(seconds=0.1))), threading.Event()
     service, plain = client.app.app.app.state.service, Served.groups
     monkeypatch.setattr(Served, "groups", lambda self, *given: gate.wait(500) and plain(self, *given))
-    answers = [refusal(client.rank(features=rows.tolist())) for _ in range(2 * THREADS + 1)]
-    assert answers == [(504, "too_slow")] * 2 * THREADS + [(503, "busy")]
+    answers = []
+    while len(answers) < 100 and (503, "busy") not in answers:
+        answers.append(refusal(client.rank(features=rows.tolist())))
+    # On a busy machine a request may be given up before its work begins, and does not count.
+    assert len(answers) > 2 * THREADS
+    assert answers == [(504, "too_slow")] * (len(answers) - 1) + [(503, "busy")]
+    assert service.in_threads == 2 * THREADS
     gate.set()
     end = time.monotonic() + 60.0
     while service.in_threads > 0 and time.monotonic() < end:
