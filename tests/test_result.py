@@ -78,7 +78,9 @@ def test_terminals_have_one_column_for_both_ends_of_an_interval():
         "rank_each_upper": [3, 2, 3],
     }
     console = Console(file=io.StringIO(), width=80)
-    console.print(for_terminal(Sheet("A title that is longer than the table which it stands above", columns, 2)))
+    console.print(
+        for_terminal(Sheet("A title that is longer than the table which it stands above", columns, 2, intervals=True))
+    )
     title, _, head, _, *rows = (line.strip() for line in console.file.getvalue().rstrip().splitlines())
     assert title == "A title that is longer than the table which it stands above"
     assert head.split("  ")[0] == "name"
@@ -88,6 +90,9 @@ def test_terminals_have_one_column_for_both_ends_of_an_interval():
         ["z", "1.00", "3"],
     ]
     assert re.split(r" {2,}", head)[1:] == ["interval", "ranks, each"]
+    console = Console(file=io.StringIO(), width=80)
+    console.print(for_terminal(Sheet("", {"name": ["x"], "lower": [1], "upper": [2]})))  # categories of a user's own
+    assert console.file.getvalue().split()[:3] == ["name", "lower", "upper"]
 
 
 def test_json_has_no_nan():

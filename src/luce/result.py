@@ -30,6 +30,8 @@ class Sheet(NamedTuple):
     title: str
     columns: Mapping[str, Sequence[Any]]
     decimals: int = 4
+    intervals: bool = False
+    """Whether columns of lower and upper ends belong together; names that users gave may be called so as well."""
 
     @property
     def rows(self) -> list[list[Any]]:
@@ -212,11 +214,11 @@ def _numeric(cells: Sequence[Any]) -> bool:
 def _spans(sheet: Sheet) -> dict[str, list[Any]]:
     """The columns as texts and numbers, with the two ends of an interval in one: `rank_lower`, `rank_upper` as ranks.
 
-    >>> _spans(Sheet("", {"lower": [-1.5], "upper": [None], "rank_lower": [1], "rank_upper": [3]}, 1))
+    >>> _spans(Sheet("", {"lower": [-1.5], "upper": [None], "rank_lower": [1], "rank_upper": [3]}, 1, intervals=True))
     {'interval': ['from -1.5'], 'ranks': ['1 to 3']}
     """
     columns = {name: [plain(cell) for cell in cells] for name, cells in sheet.columns.items()}
-    for lower in [name for name in columns if name.endswith("lower")]:
+    for lower in [name for name in columns if sheet.intervals and name.endswith("lower")]:
         stem = lower.removesuffix("lower")
         if (upper := f"{stem}upper") in columns:
             kind, *more = stem.rstrip("_").split("_")
@@ -267,8 +269,11 @@ def html_table(sheet: Sheet, most: int = _MOST) -> str:
     """
     rows = sheet.rows
     head = "".join(f"<th>{escape(name)}</th>" for name in sheet.columns)
-    shown = [[f"{c:,}" if isinstance(c, int) and not isinstance(c, bool) else _text(c, 4) for c in row] for row in rows]
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in shown[:most])
+    shown = (
+        [f"{c:,}" if isinstance(c, int) and not isinstance(c, bool) else _text(c, 4) for c in row]
+        for row in rows[:most]
+    )
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in shown)
     left = f"<p>... and {len(rows) - most:,} more</p>" if len(rows) > most else ""
     first = f"<tr>{head}</tr>" if any(name.strip() for name in sheet.columns) else ""
     return f"<table><caption>{escape(sheet.title)}</caption>{first}{body}</table>{left}"

@@ -125,6 +125,7 @@ def _noticed_by_slack(form: Form, X: np.ndarray) -> np.ndarray:
 def test_products_are_features_that_the_engine_is_told_of(cases, target):
     case = cases["second order"]
     made = export_model(case.model, target)
+    assert {made: target}[made] == target
     form, X, expected = checked_rows(case)
     pairs = case.model.scorer_.products
     assert len(made.facts["extra_features"]) == len(pairs.left)

@@ -11,6 +11,7 @@ import luce
 from luce.data.groups import Groups
 from luce.errors import DataError, SettingError, UnknownNameError
 from luce.metrics import evaluate_arrays, get, names
+from luce.metrics.evaluate import means_by
 
 ALL = [name for name in names() if name not in ("log_likelihood", "alpha_ndcg")]
 
@@ -223,3 +224,9 @@ def test_a_metric_that_counts_no_query_says_so() -> None:
     found = luce.evaluate([0.3, 0.2, 0.1], data, ["kendall_tau", "map"])
     assert found.lines == ["No query counts for kendall_tau, so that there is no mean."]
     assert luce.evaluate([0.3, 0.2, 0.1], data, ["map"]).lines == []
+
+
+def test_means_by_place_keep_what_is_infinite():
+    place, values = np.array([0, 0, 1, 1, 2]), np.array([-np.inf, -1.0, np.nan, 3.0, np.nan])
+    found = means_by(place, values, np.array([1.0, 1.0, 1.0, 0.5, 1.0]), 3)
+    np.testing.assert_array_equal(found, [-np.inf, 3.0, np.nan])

@@ -398,3 +398,12 @@ def test_trees_that_are_read_by_strides_are_those_of_single_rounds(data):
     np.testing.assert_array_equal(seldom.whole().arrays()["value"], often.whole().arrays()["value"])
     assert seldom.judged(seldom.parameters) == often.run.history.validation[-1]
     np.testing.assert_array_equal(seldom.valid_scores, often.valid_scores)
+
+
+def test_a_kind_of_trees_of_ones_own_is_boosted():
+    class Mine(TreesScorer):
+        name = "mine"
+
+    data = simulate(queries=20, features=3, seed=0)
+    mine, own = (luce.Ranker("pmop", scorer=kind(), trainer="boosting", max_iter=3) for kind in (Mine, TreesScorer))
+    assert np.array_equal(mine.fit(data).predict(data), own.fit(data).predict(data))

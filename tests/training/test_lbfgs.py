@@ -10,6 +10,7 @@ import luce
 from luce.data.simulate import simulate
 from luce.numerics.threads import set_threads
 from luce.training import hessian
+from luce.training.gradients import LBFGS
 from luce.training.hessian import draw_queries, preconditioner_of, rows_of_hessian
 from luce.training.lbfgs import Feasible, LBFGSSearch, lbfgs
 from luce.training.objective import Objective
@@ -201,3 +202,8 @@ def test_validation_keeps_the_plain_way(data, monkeypatch):
 def test_bad_settings(setting, match, data):
     with pytest.raises(luce.errors.SettingError, match=match):
         luce.Ranker(**{f"trainer__{name}": value for name, value in setting.items()}).fit(data)
+
+
+def test_settings_stand_in_their_order():
+    assert LBFGS(1000.0, 5, 7).settings["l2"] == 1000.0
+    assert list(LBFGS().settings)[:4] == ["l2", "early_stopping", "max_iter", "tol"]

@@ -298,3 +298,8 @@ def test_a_training_without_a_step_says_so():
     data = replace(data, y=np.zeros(data.n_rows))
     with pytest.warns(LuceWarning, match="No step was taken"):
         luce.model("structrank", random_state=0).fit(data, comparisons=luce.Comparisons(wins=np.array([[1, 0]])))
+
+
+def test_no_steps_were_asked_for(data):
+    model = luce.Ranker("pmop", scorer="mlp", max_iter=0, random_state=0).fit(data)  # without a warning
+    assert len(model.history_["objective"]) == 0

@@ -237,7 +237,9 @@ def check_unused(context: typer.Context, unused: Iterable[Any], why: str, *, kep
     names = {name for one in unused for name in ([one] if isinstance(one, str) else one.__dataclass_fields__)}
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
-        if parameter.name in names.difference(kept) and source is not None and source.name == "COMMANDLINE":
+        typed = source is not None and source.name == "COMMANDLINE"
+        # What says that all is as it is without the option does no harm.
+        if parameter.name in names.difference(kept) and typed and context.params[parameter.name] != parameter.default:
             raise SettingError(f"{parameter.opts[0]} {why}; leave it out.")
 
 

@@ -66,7 +66,8 @@ class Scores(Group):
 
 
 def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
-    if bad := next((text for text in given or () if "=" not in text), None):
+    bad = next((text for text in given or () if "=" not in text), None)
+    if bad is not None:
         raise SettingError(f"{option} was given {bad!r}; it takes name=value.")
     return [(name, value) for name, _, value in (text.partition("=") for text in given or ())]
 

@@ -127,7 +127,8 @@ def explain(
         ranker.explain(whole).write(out)
         report.say(f"Wrote {out}: {whole.n_rows:,} documents.")
     groups, names = groups.take([q]), names[groups.offsets[q] : groups.offsets[q + 1]]
-    if strange := next((name for name in (document, against) if name is not None and name not in names), None):
+    strange = next((name for name in (document, against) if name is not None and name not in names), None)
+    if strange is not None:
         raise SettingError(f"Query {ids[q]} has no document {strange!r}; the first are {', '.join(names[:5])}.")
     rows = [None if name is None else names.index(name) for name in (document, against)]
     found = ranker.explain(groups, against=rows[1])

@@ -193,6 +193,14 @@ def _scores(path: Path | None, data: Groups) -> FloatArray:
     return read_base(path, data)
 
 
+def _check_files(*paths: Path | None) -> None:
+    """Base scores are read after the documents, which may take long: whether they are there is checked before."""
+    for path in paths:
+        if path is not None and not path.is_file():
+            why = "is a folder" if path.is_dir() else "does not exist"
+            raise DataError(f"{path} {why}; base scores are a TREC run, a file of scores, or a model.")
+
+
 def _train(
     ranker: Ranker, base: Path, data: Path, learning: _Learning, sources: _Sources
 ) -> tuple[Groups, FloatArray | None]:
@@ -201,7 +209,7 @@ def _train(
 
     report = sources.report
     new, valid, valid_base = _to_train(base), learning.valid, learning.valid_base
-    data_options.check_there(None if new else base, valid_base)
+    _check_files(None if new else base, valid_base)
     if valid is None and valid_base is not None:
         raise SettingError("--valid-base goes with --valid; give both.")
     groups = sources.read(data, *_features_of(base))
@@ -263,7 +271,7 @@ def _applied(model: Path, base: Path, data: Path, sources: _Sources) -> tuple[Gr
     from luce.base import make_base
     from luce.model_file import load
 
-    data_options.check_there(base)
+    _check_files(base)
     ranker = load(model)
     if not hasattr(ranker.scorer_, "kernel_table"):
         raise SettingError(f"{model} holds no reranker; use luce predict for it.")

@@ -81,7 +81,7 @@ def find_splits(path: str | Path, *, valid: str | Path | None = None, seed: int 
             raise DataError(f"{checked} does not exist; give a file of validation data.")
         parts = FileParts(path.parent, path, checked, None, seed, options)
         return [Fold(path.name.partition(".")[0], parts, "" if valid else _HELD_OUT)]
-    if valid is not None:
+    if valid is not None and path.is_dir():
         raise SettingError(f"{path} is a folder, whose validation data are its own; leave --valid out.")
     return _folder_folds(path, seed, options, tested=False)
 

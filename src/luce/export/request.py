@@ -35,7 +35,7 @@ class Request:
     """Features that are no stored field of the engine: what it takes for them, by name."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Written:
     """The models, what their reader must know, and facts for machines."""
 

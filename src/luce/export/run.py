@@ -215,7 +215,12 @@ def export_model(
             f"The features of texts ({', '.join(text.fields)} against {text.query}) are expected as numbers, under "
             "the names that luce.Text gives them"
         )
-    return Export(**vars(written) | {"remarks": remarks}, target=target, offset=added, comparison=comparison)
+    return Export(
+        **vars(written) | {"models": tuple(written.models), "remarks": tuple(remarks)},
+        target=target,
+        offset=added,
+        comparison=comparison,
+    )
 
 
 def _scores(model: Ranker, check: Groups) -> FloatArray:

@@ -364,8 +364,9 @@ def _of_pairs(judged_pairs: Evaluation, judged: GradedRows, data: Judged) -> Eva
 
 def means_by(place: IntArray, values: FloatArray, weight: FloatArray, count: int) -> FloatArray:
     """Weighted means of the values of each of `count` places, without those that are NaN; NaN where none is left."""
-    weight = weight * ~np.isnan(values)
-    total, counted = np.bincount(place, weight * np.nan_to_num(values), count), np.bincount(place, weight, count)
+    known = ~np.isnan(values)
+    place, values, weight = place[known], values[known], weight[known]
+    total, counted = np.bincount(place, weight * values, count), np.bincount(place, weight, count)
     return np.divide(total, counted, out=np.full(count, np.nan), where=counted > 0)
 
 

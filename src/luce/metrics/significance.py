@@ -251,8 +251,7 @@ def differences_sheet(rows: Sequence[Mapping[str, Any]], who: str = "model") -> 
             row[who],
             f"{row['difference']:+.4f}",
             f"{row['low']:+.4f} to {row['high']:+.4f}",
-            f"{row['p']:.2g}",
-            f"{row['p_holm']:.2g}",
+            *(f"{row[key]:.4f}" if row[key] >= 0.001 else f"{row[key]:.2g}" for key in ("p", "p_holm")),
             *(row[count] for count in ("wins", "ties", "losses")),
         ]
         for row in rows

@@ -22,14 +22,13 @@ import numpy as np
 from luce.checks import fits_in_memory
 from luce.data.blocks import Blocks, cut_blocks
 from luce.errors import SettingError
+from luce.numerics.compiled import kernel
 from luce.numerics.products import BLOCK_ROWS, scale_rows, standardise_rows, upper_product
 from luce.numerics.segments import join_chunks
 from luce.numerics.threads import one_blas_thread
 from luce.types import Features, FloatArray, IntArray
 
 _PARTS = 256
-_AT_ONCE = 1 << 18
-"""Products that are taken again at once."""
 _NEARLY_CONSTANT = 1e-2
 _CONSTANT = 1e-12
 """Shares of E[p^2] that the variance may have: below the first it is computed again, below the second it is none."""
@@ -171,10 +170,18 @@ def _exact(
     """Moments of a few products in float64, about their approximate means."""
     left, right, centre = pairs
     total = np.zeros((3, len(left)))
-    some = max(1, _AT_ONCE // len(left))
-    for first in range(0, len(X), some):
-        rows = slice(first, first + some)
-        Z = (X[rows] - mean) * inverse_sd
-        product = Z[:, left] * Z[:, right] - centre
-        total += (y[rows] - about) @ product, product.sum(axis=0), (product**2).sum(axis=0)
+    _pair_moments(X, y - about, mean, inverse_sd, left, right, centre, total)
     return total
+
+
+@kernel
+def _pair_moments(X, centred, mean, inverse_sd, left, right, about, total):  # type: ignore[no-untyped-def]
+    z = np.empty(X.shape[1])
+    for r in range(X.shape[0]):
+        for j in range(len(z)):
+            z[j] = (X[r, j] - mean[j]) * inverse_sd[j]
+        for k in range(len(left)):
+            product = z[left[k]] * z[right[k]] - about[k]
+            total[0, k] += centred[r] * product
+            total[1, k] += product
+            total[2, k] += product * product

@@ -27,7 +27,7 @@ def _of_kind(kinds: Any, words: str) -> Callable[[str, Any], Any]:
     """The check of a setting that is of one of these kinds."""
 
     def convert(name: str, given: Any) -> Any:
-        if isinstance(given, kinds):
+        if isinstance(given, kinds) and not isinstance(given, bool):
             return given
         raise SettingError(f"{name} is {given!r}; it must be {words}.")
 

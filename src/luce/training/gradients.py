@@ -22,7 +22,7 @@ from luce.training.held_out import warn_of_chosen_penalty
 from luce.training.lbfgs import Feasible, lbfgs
 from luce.training.objective import Objective
 from luce.training.run import History, Training, Validate, best_validation
-from luce.training.task import Minimised, Task, Trained, Trainer
+from luce.training.task import L2, Task, Trained, Trainer
 from luce.types import FloatArray
 
 
@@ -84,7 +84,8 @@ class Gradients(Trainer):
         judge = None if task.valid is None else validate
         vector, history = self.minimise(Search(objective, start, task, judge, warm is not None))
         parameters, learned = objective.split(vector)
-        if warm is None and not history.objective and np.any(parameters):  # of a start at 0 its equal scores are told
+        # Of a start at 0 it is told that its scores are equal.
+        if warm is None and self.most(objective) and not history.objective and np.any(parameters):
             warnings.warn(
                 "No step was taken, because the loss has no slope where training starts: the model is its start, "
                 "which has learned nothing; give more queries whose documents differ.",
@@ -139,7 +140,7 @@ _STEPS = 100
 """Of a descent that nobody said the end of."""
 
 
-class LBFGS(Minimised, Gradients):
+class LBFGS(Gradients):
     """L-BFGS on all queries.
 
     Parameters
@@ -153,6 +154,9 @@ class LBFGS(Minimised, Gradients):
         Steps that are remembered; None: 20 with a Hessian, else 50, or 10 where validation data pick the iterate.
     """
 
+    l2: float = option(default=0.01, least=0, tune=L2)
+    max_iter: int = option(default=100, least=0)
+    tol: float = option(default=1e-5, above=0)
     precondition: bool | None = None
     memory: int | None = option(default=None, least=1)
 

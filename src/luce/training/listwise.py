@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -93,11 +94,15 @@ class Units:
         lead: list[FloatArray] = [np.ones((len(z), 1))]
         lead += [] if scorer.term_base == "same" else [z[:, None]]
         lead += [] if self.scale is None else [self.scale(data.X)]
-        columns, moved = np.hstack([*lead, (sums - self.mean) * self.per_spread]), self._moved if starts else None
-        self.lead = columns.shape[1] - len(kernels)
-        self.kernels = Columns(columns[:, self.lead :].copy(), np.array(starts), moved)
-        self.further = Columns(columns, np.array(starts), moved)
+        self._before, self.lead = lead, sum(part.shape[1] for part in lead)
+        self._sums = (sums - self.mean) * self.per_spread
+        self.kernels = Columns(self._sums, np.array(starts), self._moved if starts else None)
+
+    @cached_property
+    def further(self) -> Columns:
         """The columns of terms after the first: those of their base before the kernel sums."""
+        shapes = self.kernels.shapes
+        return Columns(np.hstack([*self._before, self._sums]), shapes, self._moved if len(shapes) else None)
 
     def _moved(self, plain: FloatArray, shapes: FloatArray) -> tuple[FloatArray, Bends]:
         """Columns with the sums of learned kernels at these shapes."""
@@ -125,10 +130,8 @@ class Units:
     def of_documents(self, terms: Sequence[Term]) -> dict[str, Any]:
         """The terms in the units of the documents, as `FittedListwise` wants them; the first constant is 0."""
         u, n = np.array([term.u for term in terms]), self.data.n_features
-        weights, constants = (
-            u[:, self.lead :] * self.per_spread,
-            u[:, 0] - u[:, self.lead :] @ (self.per_spread * self.mean),
-        )
+        weights = u[:, self.lead :] * self.per_spread
+        constants = u[:, 0] - u[:, self.lead :] @ (self.per_spread * self.mean)
         powers, slopes = np.ones(len(terms)), np.zeros((len(terms), n))
         if self.lead > 1:
             powers, constants = 1.0 + u[:, 1], constants - u[:, 1] * self.base
@@ -198,7 +201,7 @@ class Reranking:
         if self.product:
             scores = slope = np.exp(np.minimum(line, _LARGEST))
         value, d_scores, d_own = self.risk.gradients(scores, self.loss.with_parameters(vector[2 + C + P :]))
-        d_line = d_scores * slope / self.unit
+        d_line = d_scores / self.unit * slope
         d_term = a * centred(d_line, self.data.offsets) * share
         pull = self.penalised * u
         d_shapes = [u[column] * float(d_term @ bend) for column, bend in bends]

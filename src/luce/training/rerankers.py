@@ -178,8 +178,8 @@ class Greedy(Minimised, Algorithm):
         history = History(converged=True)
         if self.method == "mmr":
             # Lambda on the base, and lambda - 1 on the largest value of every kernel.
-            of_kernels = np.tile([0.0, 1.0], len(self.kernels))
-            candidates = [(np.append(share, (share - 1.0) * of_kernels), 0.0) for share in _LAMBDAS]
+            n = len(self.kernels)
+            candidates = [(np.append(share, np.tile([0.0, share - 1.0], n)), 0.0) for share in _LAMBDAS]
         else:
             penalties = (self.l2,) if valid is None else tuple(sorted(self.l2_grid, reverse=True))
             candidates = _learned(self, data, base, penalties, history)

@@ -161,11 +161,15 @@ class Trainer(Spec, ABC):
 
     def check(self, scorer: Any, loss: Loss | None) -> None:
         """Refuse a scorer or loss that this trainer cannot train, before any data are read."""
-        if self.trains and scorer.name not in self.trains:
+        kinds = {vars(kind).get("name") for kind in type(scorer).__mro__}
+        if self.trains and kinds.isdisjoint(self.trains):
             known = ", ".join(map(repr, self.trains))
             raise SettingError(f"The trainer {self.name!r} trains the scorer {known}, not {scorer.name!r}.")
         if self.exact and loss is not None and loss.stochastic:
-            raise SettingError(f"The gradient of {loss.name!r} is sampled, which {self.name!r} cannot use; take 'sgd'.")
+            way = ", or trainer='sgd'" if hasattr(scorer, "bind") else ""
+            raise SettingError(
+                f"The gradient of {loss.name!r} is sampled, which {self.name!r} cannot use; take another loss{way}."
+            )
 
     def judge(self, metric: Metric, stated: Comparisons) -> Metric:
         """What judges lists or preferences where this metric was chosen; it itself, but for who brings a loss."""
@@ -175,7 +179,7 @@ class Trainer(Spec, ABC):
         """Refuse what would not be used."""
         for what in self.refuses:
             if getattr(task, what) is not None:
-                name = self.name if task.scorer is None else task.scorer.name
+                name = self.name if what == "warm_start" or task.scorer is None else task.scorer.name
                 raise SettingError(f"{name!r} {_REFUSALS[what]}")
 
     @abstractmethod

@@ -110,7 +110,7 @@ class Ranked(Result):
 
     def sheets(self) -> list[Sheet]:
         """The table, with as many decimals as the errors allow."""
-        return [Sheet(self.title, self.columns(), decimals([plain(float(se)) for se in self.se]))]
+        return [Sheet(self.title, self.columns(), decimals([plain(float(se)) for se in self.se]), intervals=True)]
 
     def differences(self, anchor: str) -> list[dict[str, Any]]:
         """The strength of every item less that of an anchor, with the error of that difference."""
@@ -120,7 +120,7 @@ class Ranked(Result):
         """`differences` as a table."""
         rows = self.differences(anchor)
         columns = {key: [row[key] for row in rows] for key in rows[0]}
-        return Sheet(f"less {anchor}", columns, decimals([plain(se) for se in columns["se"]]))
+        return Sheet(f"less {anchor}", columns, decimals([plain(se) for se in columns["se"]]), intervals=True)
 
     def quasi_sheet(self) -> Sheet | None:
         """`quasi_variances` as a table, if there are any."""
