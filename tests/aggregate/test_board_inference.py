@@ -323,7 +323,7 @@ def test_pictures(arena, tmp_path) -> None:
     board.plot_win_matrix(tmp_path / "wins.svg", top=4)
     assert "player6" in (tmp_path / "board.svg").read_text()
     assert (tmp_path / "wins.svg").read_text().count("<image") >= 1
-    with pytest.raises(SettingError, match="png, svg, pdf"):
+    with pytest.raises(SettingError, match=r"\.png, \.svg, \.pdf"):
         board.plot(tmp_path / "board.gif")
 
 

@@ -160,7 +160,9 @@ class TopKLoss(Likelihood):
             raise SettingError(f"{self.name} has {len(self.k)} values of k; a draw for one query needs one.")
         k = self.k[0] if isinstance(self.k, tuple) else self.k
         if k is None and self.kind != STAGES:
-            raise SettingError(f"{self.name}(k=None) is a model of tops of any length; a draw needs one: set loss__k.")
+            raise SettingError(
+                f"{self.name}(k=None) is a model of tops of every length; a draw needs one: say k, or set loss__k."
+            )
         return n if k is None else min(n, k)
 
     def of_length(self, k: int) -> Self:
