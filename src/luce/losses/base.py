@@ -290,7 +290,9 @@ def statements(loss: Loss, target: Target, offsets: IntArray, *, pairs: bool = T
     """The target as chains of tiers: grades, one a row, or comparisons, without `pairs` of ordered lists alone."""
     if isinstance(target, Comparisons):
         if target.holds_pairs and not pairs:
-            raise SettingError(f"{loss.name!r} learns from ordered lists; the comparisons hold pairs: use 'ranknet'.")
+            raise SettingError(
+                f"The loss {loss.name!r} learns from ordered lists; the comparisons hold pairs: use 'ranknet'."
+            )
         return Statements.of_comparisons(target, offsets)
     return Statements.of_grades(as_labels(loss, target, offsets), offsets)
 
