@@ -55,7 +55,9 @@ class OnLists(Loss):
     def prepare(self, target: Any, offsets: IntArray) -> JudgedTarget:
         """The lists, whose last tier has grade 1, the one before it 2, and so on, and what is below a top list 0."""
         if target.holds_pairs:
-            raise SettingError(f"{self.name!r} learns from rankings; the comparisons hold pairs: use 'ranknet'.")
+            raise SettingError(
+                f"The loss {self.name!r} learns from rankings; the comparisons hold pairs: use 'ranknet' or 'davidson'."
+            )
         found = graded_rows(target, offsets)
         bounds = np.searchsorted(found.queries, np.arange(len(offsets)))
         inner = Risk(self.loss, found.grades, found.offsets)
