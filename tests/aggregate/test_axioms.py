@@ -261,7 +261,7 @@ def test_losses_are_the_distances():
 
 
 def test_bad_questions():
-    with pytest.raises(SettingError, match="at least 2"):
+    with pytest.raises(SettingError, match="compare items, so n must be a whole number of at least 2"):
         axiom_margins("borda", 1)
     with pytest.raises(SettingError, match="not known"):
         axiom_margins("approval", 4)

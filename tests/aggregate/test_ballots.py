@@ -165,7 +165,7 @@ def test_damaged_gzip_and_wrong_encoding(tmp_path):
         read_ballots(other)
     with pytest.raises(DataError, match="does not exist"):
         read_ballots(tmp_path / "nothing.soc")
-    with pytest.raises(SettingError, match="format is "):
+    with pytest.raises(SettingError, match="Unknown format 'xls' of ballots"):
         read_ballots(other, "xls")
 
 

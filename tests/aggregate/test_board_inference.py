@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -351,6 +352,34 @@ def test_a_circle_is_named_in_the_direction_in_which_it_runs(circle) -> None:
     first, second, third, curl = board.triangles[0]
     assert first + second + third in (circle * 2)
     assert curl == pytest.approx(3.0)
+
+
+def test_cycles_are_kept_as_positions_and_handed_out_as_copies() -> None:
+    rows = {"a": list("xyzxy"), "b": list("yzxzz"), "outcome": list("aaaba")}
+    board = leaderboard(rows, model="hodge")
+    assert board.hodge is not None
+    i, j, k, curl = board.hodge.triangles[0]
+    assert board.triangles[0] == (board.names[i], board.names[j], board.names[k], curl)
+    told = board.as_dict()["hodge"]
+    assert told["triangles"] == board.triangles
+    told["gradient"] = 99.0
+    assert board.hodge.gradient < 1.0
+    assert board.treatment == board.model.draws == "model"
+
+
+@pytest.mark.parametrize("model", ["davidson", "hodge", "bradley_terry", "plackett_luce"])
+def test_a_category_without_a_battle_of_two_sides_is_left_out(model) -> None:
+    rows = {"a": list("xyzxyxxyy"), "b": list("yzxzzyzxy"), "outcome": list("aaabababa"), "kind": [*"p" * 8, "q"]}
+    boards = leaderboard(rows, model, by="kind", self_battles="drop")
+    assert list(boards) == ["p"]
+    assert "No board of 'q': No battle of two sides is left; at least one is needed." in boards.notes
+
+
+def test_a_picture_can_be_pickled_before_it_is_drawn() -> None:
+    rows = {"a": list("xyx"), "b": list("yxy"), "outcome": list("aab"), "kind": list("ppp")}
+    boards = leaderboard(rows, by="kind")
+    for drawn_by in (boards.plot, boards.overall.plot, boards.overall.plot_win_matrix):
+        assert pickle.loads(pickle.dumps(drawn_by)).__name__ == drawn_by.__name__
 
 
 def test_boards_of_every_kind_share_one_posterior() -> None:

@@ -224,6 +224,23 @@ def test_mistakes(league, tmp_path) -> None:
     assert any("count twice" in note for note in again.notes)
 
 
+def test_an_update_of_known_battles_is_still_checked(tmp_path) -> None:
+    rows = {"a": list("xyxy"), "b": list("yxyx"), "outcome": ["a", "a", "b", "tie"], "id": list("1234")}
+    save_board(leaderboard(rows, id="id"), tmp_path / "b.luce")
+    with pytest.raises(DataError, match="no column 'nope' for the weights; its columns are a, b, outcome, id"):
+        update_board(tmp_path / "b.luce", rows, id="id", weight="nope")
+    with pytest.raises(DataError, match="no column 'nope' for the outcome"):
+        update_board(tmp_path / "b.luce", rows, id="id", outcome="nope")
+    dated = rows | {"t": [f"2024-01-0{day}" for day in range(1, 5)], "kind": list("ppqp")}
+    for name, more in (("h", {}), ("k", {"by": "kind"})):
+        path = tmp_path / f"{name}.luce"
+        save_board(leaderboard(dated, id="id", time="t", drift=0.5, **more), path)
+        for ids in ("1234", "5678"):
+            numbers = dated | {"t": [1.0, 2.0, 3.0, 4.0], "id": list(ids)}
+            with pytest.raises(DataError, match=r"^The board and the update measure time in different units"):
+                update_board(path, numbers, id="id", time="t", **more)
+
+
 def test_command_keeps_and_updates(league, tmp_path, monkeypatch, capsys) -> None:
     def write(name: str, cut: slice) -> None:
         rows = battles_of(league, cut)

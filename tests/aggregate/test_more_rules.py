@@ -52,6 +52,8 @@ def test_a_surplus_is_passed_on_in_proportion() -> None:
     assert answer.tiers == [["orange"], ["pear"], ["kiwi"]]
     with pytest.raises(SettingError, match="seats is 3"):
         consensus(votes, "stv", seats=3)
+    with pytest.raises(SettingError, match="from 1 to one less than the items"):
+        consensus(Ballots.from_orders(["ab"]), "stv", seats=2)
 
 
 def test_hodge_solves_its_least_squares_and_says_what_runs_in_circles() -> None:

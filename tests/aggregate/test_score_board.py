@@ -93,6 +93,13 @@ def test_terms_of_every_method_sum_to_zero_and_tasks_add_up(method) -> None:
     np.testing.assert_allclose(np.einsum("tii->ti", alone), at.bends[:, :8], atol=1e-9)
 
 
+def test_one_task_decides_nothing() -> None:
+    table = table_of(np.array([[3.0], [1.0], [2.0]]))
+    sets = shuffled_sets(plackett_luce(table, races_of(table, 0.95)), 0.9, 99, np.random.default_rng(0))
+    assert sets.critical == np.inf
+    assert not sets.surely_better.any()
+
+
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_rank_sets_cover_all_models_at_once(spread) -> None:
     """Ten models on 20 tasks: at 90% no set misses a true rank in at least 78% of 60 boards (three errors less)."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numba import njit
+from numpy.polynomial import chebyshev
 from reference import likelihood, matchings, posteriors, weights
-from scipy.special import ndtr
+from scipy.special import erfcx, ndtr
 from scipy.stats import norm
 
 import luce
 from luce.errors import DataError, LuceWarning, SettingError, UnknownNameError
 from luce.numerics import normal
 from luce.numerics.compiled import kernel
-from luce.track import best_labels, engine_names, label_posteriors, log_likelihood
+from luce.track import best_labels, engine_names, label_posteriors, log_likelihood, tables
 from luce.track.tables import half_erfc
 
 log_cdf = kernel(normal.log_cdf)  # only kernels call it in the library
@@ -298,6 +299,15 @@ def test_threads_do_not_change_a_bit():
 def _tails(z, result):
     for a in range(len(z)):
         result[a] = half_erfc(z[a] * np.sqrt(0.5))
+
+
+def test_the_numbers_of_the_tail_interpolate_it():
+    def tail(y):
+        x = tables._K * (1.0 + y) / (1.0 - y)
+        return (1.0 + 2.0 * x) * erfcx(x)
+
+    found = chebyshev.cheb2poly(chebyshev.chebinterpolate(tail, 20))
+    np.testing.assert_allclose(tables._TAIL, found, atol=1e-7)
 
 
 def test_tails():

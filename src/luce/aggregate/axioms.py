@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from luce.aggregate.positional import PositionRule, is_positional, position_values, rule_label
-from luce.checks import whole
+from luce.checks import is_whole
 from luce.errors import SettingError
 from luce.registry import canonical, unknown_name
 from luce.types import FloatArray, IntArray
@@ -267,7 +267,12 @@ def axiom_margins(rule: PositionRule, n: int, k: int | None = None) -> AxiomMarg
     >>> axiom_margins("plurality", n=5).majority
     0.0
     """
-    n, k = whole("n", n, 2), None if k is None else whole("k", k, 1, n - 1)
+    if not is_whole(n, 2):
+        raise SettingError(f"Axioms compare items, so n must be a whole number of at least 2; got {n!r}.")
+    n = int(n)
+    if k is not None and not is_whole(k, 1, n - 1):
+        raise SettingError(f"k is {k!r}; it must be a whole number from 1 to {n - 1}, below the number of items.")
+    k = None if k is None else int(k)
     if isinstance(rule, str) and not is_positional(rule):
         if k is not None:
             raise SettingError(f"The margin of the first k is known for positional rules; {rule!r} is none.")

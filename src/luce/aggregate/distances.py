@@ -57,6 +57,7 @@ def kendall_matrix(
     """
     if not 0 <= penalty <= 1:
         raise SettingError(f"The penalty of a pair tied in one ranking is {penalty}; it must be between 0 and 1.")
+    penalty = float(penalty)
     left = ballots.filled(unranked)
     right = left if others is None else _same_items(ballots, others).filled(unranked)
     result = np.zeros((len(left), len(right)))

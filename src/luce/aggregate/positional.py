@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.result import Consensus, by_scores
-from luce.checks import fits_in_memory, whole
+from luce.checks import fits_in_memory, is_whole
 from luce.errors import DataError, SettingError
 from luce.registry import canonical
 from luce.types import FloatArray, IntArray
@@ -263,7 +263,8 @@ def stv(ballots: Ballots, unranked: str, *, seats: int = 1) -> Consensus:
     tied on a ballot are split evenly. Items with equally few votes are struck out together unless too few would be
     left, and are then tied. Elected items come first, in the order of their election; the others by how late they left.
     """
-    seats = whole("seats", seats, 1, max(ballots.n_items - 1, 1))
+    if not is_whole(seats, 1, max(ballots.n_items - 1, 1)):
+        raise SettingError(f"seats is {seats!r}; it must be a whole number from 1 to one less than the items.")
     value = ballots.weights.astype(np.float64).copy()
     tiers = ballots.filled(unranked)
     quota = float(np.floor(value.sum() / (seats + 1)) + 1)

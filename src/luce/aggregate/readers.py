@@ -12,7 +12,6 @@ import numpy as np
 
 from luce.aggregate.ballots import Ballots
 from luce.aggregate.result import tiers_text
-from luce.checks import one_of
 from luce.data.table import Table
 from luce.data.text_files import finite_number, numbered_lines, plain_suffix, read_text, reader, table_kind
 from luce.data.text_files import number as number_of
@@ -50,8 +49,8 @@ def read_ballots(path: str | Path, format: str | None = None) -> Ballots:
     `format` (`soc`, `soi`, `toc`, `toi`, `lines`, `tidy`) overrides what the name says.
     """
     path = Path(path)
-    if format is not None:
-        one_of("format", format, _FORMATS)
+    if format is not None and format not in _FORMATS:
+        raise SettingError(f"Unknown format {format!r} of ballots; it must be one of {', '.join(_FORMATS)}.")
     suffix = plain_suffix(path).removeprefix(".").lower()
     if format is None:
         format = suffix if suffix in PREFLIB else None

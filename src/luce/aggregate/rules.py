@@ -184,14 +184,14 @@ def mode(ballots: Ballots, unranked: str) -> Consensus:
     top = float(whole.weights.max())
     modes = whole.tiers[whole.weights >= top * (1 - 1e-12)]
     objective = ballots.total - top
+    example = np.lexsort((np.arange(ballots.n_items), modes[0]))
+    shown = tiers_by_cuts(ballots.items, example, np.diff(modes[0][example]) > 0)
+    if len(modes) == 1:
+        return by_tiers("mode", shown, objective, objective)
     certain = np.asarray((modes[:, :, None] < modes[:, None, :]).all(axis=0))
     first = np.flatnonzero((modes == modes.min(axis=1, keepdims=True)).any(axis=0))
-    example = np.lexsort((np.arange(ballots.n_items), modes[0]))
     optima = _optima(ballots, certain, example, float(len(modes)), True, first)
     tiers, notes = _by_layers(ballots, optima)
-    if len(modes) == 1:
-        return by_tiers("mode", tiers, objective, objective)
-    shown = tiers_by_cuts(ballots.items, example, np.diff(modes[0][example]) > 0)
     notes[0] = f"{len(modes)} ballots are the most frequent, one is {tiers_text(shown)}."
     return by_tiers("mode", tiers, objective, objective, notes=tuple(notes), optima=optima)
 

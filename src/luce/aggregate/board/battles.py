@@ -36,7 +36,7 @@ def columns_of(name: str | tuple[str, ...] | None) -> tuple[str, ...]:
     return () if name is None else (name,) if isinstance(name, str) else name
 
 
-def _find_columns(source: Table, given: Columns) -> Columns:
+def find_columns(source: Table, given: Columns) -> Columns:
     """The given columns, and for the others those with a usual name.
 
     Usual are the names of `USUAL`. Naming one leaves the usual names of the others. The outcome is None where a is the
@@ -182,7 +182,7 @@ class Battles:
 
 def read_battles(source: Table, given: Columns, treatment: Treatment) -> Battles:
     """Find, read and check the battles of a table."""
-    columns = _find_columns(source, given)
+    columns = find_columns(source, given)
     pair, won = [str(columns.a), str(columns.b)], columns.outcome
     tie = _tie_column(source) if won is None else None
     others = (columns.weight, columns.count, columns.group, columns.neutral, columns.time, columns.by)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from luce.aggregate.plots import plot_categories
 from luce.errors import DataError
 from luce.result import Result, Sheet
 from luce.types import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +91,9 @@ class CategoryBoards(Result):
                 result[rows[part], k] = board.strength[part] - shift
         return result
 
-    plot = plot_categories
+    def plot(self, path: str | Path | None = None, *, top: int | None = None) -> Figure:
+        """A heat map of items and categories; written where a path is given, its ending says how."""
+        return plot_categories(self, path, top=top)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything a machine wants."""

@@ -175,7 +175,7 @@ def _board(asked: Request, problem: FittingProblem, found: Estimate, progress: P
     )
     order, hodge = posterior.order, None
     if isinstance(problem.likelihood, Hodge):
-        hodge = decompose(problem.likelihood.counts, found.x, problem.names)
+        hodge = decompose(problem.likelihood.counts, found.x, np.argsort(order))
     beside, said = _beside(problem, model, found.x, spread), list[str]()
     if component.max():
         sizes = np.bincount(component)

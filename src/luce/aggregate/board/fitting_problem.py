@@ -140,6 +140,8 @@ def take(asked: Request) -> FittingProblem:
 
 def battle_problem(asked: Request, pairs: Battles) -> FittingProblem:
     """The problem of battles that were read."""
+    if not len(pairs.a):
+        raise DataError("No battle of two sides is left; at least one is needed.")
     said = list(pairs.notes)
     if pairs.both_bad:
         done = "count as ties" if asked.treatment.both_bad == "tie" else "are left out"
@@ -160,12 +162,13 @@ def paired_problem(battles: Battles, model: Model) -> FittingProblem:
     """Battles of two sides."""
     check_size(battles.names)
     effects, counts = (*(() if battles.side is None else ("side",)), *battles.covariate_names), collapse(battles)
-    scale = unit_sizes(counts.design.extra, effects)
-    counts = replace(counts, design=replace(counts.design, extra=counts.design.extra / scale))
+    extra = counts.design.extra
+    scale = unit_sizes(np.einsum("rc,rc->c", extra, extra) / len(extra), effects)
+    counts = replace(counts, design=replace(counts.design, extra=extra / scale))
     draws, notes = _draws(counts, model)
     used = counts.total[:, :2].sum(axis=1) > 0 if draws == "drop" else counts.total.sum(axis=1) > 0
     component, null, unseen = _identify(counts.design, used, effects)
-    if draws == "model":
+    if model.family == "paired" and draws == "model":
         null = np.vstack([null, np.zeros((1, null.shape[1]))])
     count = np.ones(len(battles.a)) if battles.count is None else battles.count
     twice = count * (battles.a != battles.b)
@@ -197,9 +200,9 @@ def _judges(group: IntArray | None) -> tuple[str, ...]:
     return (f"There are {count} judges, and with fewer than {FEW_JUDGES} errors by judge come out too small.",)
 
 
-def unit_sizes(columns: FloatArray, effects: tuple[str, ...]) -> FloatArray:
-    """Root mean squares by which columns are divided, so that no unit of measurement spoils the Hessian."""
-    sizes: FloatArray = np.sqrt(np.einsum("rc,rc->c", columns, columns) / len(columns))
+def unit_sizes(mean_squares: FloatArray, effects: tuple[str, ...]) -> FloatArray:
+    """Roots by which columns are divided, so that no unit of measurement spoils the Hessian."""
+    sizes: FloatArray = np.sqrt(mean_squares)
     if not sizes.all():
         name = effects[int(np.argmin(sizes))]
         raise DataError(f"The effect {name!r} is 0 in every battle; it cannot be estimated, so leave it out.")
@@ -208,8 +211,8 @@ def unit_sizes(columns: FloatArray, effects: tuple[str, ...]) -> FloatArray:
 
 def _draws(counts: Counts, model: Model) -> tuple[Draws, list[str]]:
     wins, ties = float(counts.total[:, :2].sum()), float(counts.total[:, 2].sum())
-    if model.draws == "half":
-        return "half", []
+    if model.family == "hodge" or model.draws == "half":
+        return model.draws, []
     if wins == 0.0:
         raise DataError(
             "Every battle is a draw, so no probability of a win can be estimated; use the model 'hodge', or "
@@ -289,7 +292,7 @@ def race_problem(races: Races, model: Model) -> FittingProblem:
         if flat.any():
             name = races.covariate_names[int(np.argmax(flat))]
             raise DataError(f"The effect {name!r} is the same for all competitors of every race; leave it out.")
-        scale = unit_sizes(races.covariates, races.covariate_names)
+        scale = unit_sizes(np.mean(races.covariates**2, axis=0), races.covariate_names)
         scaled = replace(races, covariates=races.covariates / scale)
     # Every competitor and the next one of its race are enough for the components, since 'better' carries over. A race
     # in which all share one place has the same probability whatever the strengths.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,12 +28,16 @@ class HodgeParts:
     """Cycles of more than three items."""
     cyclic: float
     """curl + harmonic: what no ranking explains."""
-    triangles: tuple[tuple[str, str, str, float], ...]
-    """The three items that go most in a circle (each does better than it should against the next), and their curl."""
+    triangles: tuple[tuple[int, int, int, float], ...]
+    """Positions of the three items that go most in a circle (each does better than it should against the next), and
+    their curl."""
 
 
-def decompose(counts: Counts, x: FloatArray, names: Sequence[str]) -> HodgeParts:
-    """Split the mean margins of pairs into the part of the strengths, three-cycles and longer cycles."""
+def decompose(counts: Counts, x: FloatArray, place: IntArray) -> HodgeParts:
+    """Split the mean margins of pairs into the part of the strengths, three-cycles and longer cycles.
+
+    `place` says where every item stands on the board.
+    """
     design, games = counts.design, counts.total.sum(axis=1)
     margin = (counts.total[:, 0] - counts.total[:, 1]) / games
     fitted = design.predict(x)
@@ -54,8 +57,7 @@ def decompose(counts: Counts, x: FloatArray, names: Sequence[str]) -> HodgeParts
     weight = lsqr(basis, np.sqrt(games) * residual, atol=1e-10, btol=1e-10)[0] if len(edges) else np.empty(0)
     curl = float(np.sum((basis @ weight) ** 2)) / whole
     worst, named = np.argsort(-np.abs(curl_of), kind="stable")[:3], []
-    for places, round_ in zip(corners[worst], curl_of[worst].tolist(), strict=True):
-        i, j, k = (names[place] for place in places)
+    for (i, j, k), round_ in zip(place[corners[worst]].tolist(), curl_of[worst].tolist(), strict=True):
         if round_ != 0.0:
             named.append((i, j, k, round_) if round_ > 0 else (k, j, i, -round_))
     return HodgeParts(1.0 - cyclic, curl, max(cyclic - curl, 0.0), cyclic, tuple(named))

@@ -331,7 +331,7 @@ MODELS = {
     for model in (
         Model("bradley_terry", "paired", links.get("bradley_terry"), "half"),
         Model("davidson", "paired", links.get("davidson")),
-        Model("hodge", "hodge", draws="half", elo=None),
+        Model("hodge", "hodge", elo=None),
         Model("plackett_luce", "races"),
         Model("pmop", "races"),
         Model("rao_kupper", "paired", links.get("rao_kupper")),

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from luce.aggregate.board.newton import cholesky
 from luce.errors import DataError
 from luce.numerics.compiled import kernel
 from luce.numerics.segments import map_chunks
@@ -101,11 +100,16 @@ def quasi_variances(covariance: FloatArray) -> QuasiVariances | None:
 
 def draw_normal(covariance: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
     """(draws, n) deviations with this covariance, which may be singular."""
-    # A millionth of a millionth of the variance lifts the directions that have none, or more where rounding took it;
-    # an eigenvalue decomposition needs no lift and twenty times as long.
+    n = len(covariance)
+    # A millionth of a millionth of the variance lifts the directions that have none; an eigenvalue decomposition
+    # needs no lift and twenty times as long, so that it serves only where rounding took more than the lift gives.
     lift = 1e-12 * float(np.max(np.diagonal(covariance), initial=1e-300))
-    root, _ = cholesky(covariance, lift, lift)
-    return np.asarray(rng.standard_normal((draws, len(covariance))) @ root)
+    try:
+        root = np.linalg.cholesky(covariance + lift * np.eye(n))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(rng.standard_normal((draws, n)) @ root.T)
 
 
 def ranks(strength: FloatArray, component: IntArray) -> IntArray:

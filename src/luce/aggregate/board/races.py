@@ -54,10 +54,10 @@ class Races:
         return tiers(-self.place, self.offsets)
 
     def alone(self, r: int) -> Races:
-        """One race, of those without judges and covariates."""
+        """One race, without judges, covariates and notes."""
         rows, one = slice(*self.offsets[r : r + 2]), slice(r, r + 1)
         cut = {"item": self.item[rows], "place": self.place[rows], "offsets": self.offsets[r : r + 2] - self.offsets[r]}
-        return replace(self, **cut, count=self.count[one], squares=self.squares[one])
+        return Races(self.names, **cut, count=self.count[one], squares=self.squares[one])
 
     @property
     def times(self) -> FloatArray:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ from luce.checks import fits_in_memory, number
 from luce.errors import DataError, SettingError
 from luce.result import Result, Sheet, plain, records
 from luce.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Side: TypeAlias = str | Sequence[str]
 """An item, or the members of a team."""
@@ -314,7 +318,7 @@ class Board(Battled):
             "errors": self.errors,
             "iterations": self.iterations,
             "converged": self.converged,
-            "hodge": None if self.hodge is None else vars(self.hodge),
+            "hodge": None if self.hodge is None else vars(self.hodge) | {"triangles": self.triangles},
         }
 
     @property
@@ -324,10 +328,16 @@ class Board(Battled):
     @property
     def triangles(self) -> list[tuple[str, str, str, float]]:
         """The most cyclic triples of the model `hodge`: each does better than it should against the next."""
-        return [] if self.hodge is None else list(self.hodge.triangles)
+        found = () if self.hodge is None else self.hodge.triangles
+        return [(self.names[i], self.names[j], self.names[k], curl) for i, j, k, curl in found]
 
-    plot = plots.plot_board
-    plot_win_matrix = plots.plot_win_matrix
+    def plot(self, path: str | Path | None = None, *, top: int | None = None) -> Figure:
+        """Strengths with their intervals as a figure; written where a path is given, its ending says how."""
+        return plots.plot_board(self, path, top=top)
+
+    def plot_win_matrix(self, path: str | Path | None = None, *, top: int | None = None) -> Figure:
+        """P(row beats column) as a heat map; written where a path is given, its ending says how."""
+        return plots.plot_win_matrix(self, path, top=top)
 
 
 def decimals(errors: Sequence[float | None]) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from luce.aggregate.board.battles import Battles, read_battles
+from luce.aggregate.board.battles import Battles, find_columns, read_battles
 from luce.aggregate.board.categories import CategoryBoards, join_categories
 from luce.aggregate.board.fit import fit_battles
 from luce.aggregate.board.fitting_problem import Request
@@ -168,6 +168,8 @@ def update_board(
     asked = replace(Request.of(data, name, options | still, rng), kept=stays)
     _check(asked, kept, path)
     whole: Any = kept.overall if isinstance(kept, CategoryBoards) else kept
+    # Wrong columns are wrong also where every battle is known.
+    find_columns(asked.source, asked.columns)
     source, ids, note = leave_out_seen(asked.source, asked.columns.id, whole.read_ids())
     fresh = None if source is None else read_battles(source, asked.columns, asked.treatment)
     said = (note, *asked.said)
@@ -220,6 +222,8 @@ def _check(asked: Request, kept: Battles | History | CategoryBoards, path: str |
             raise SettingError(
                 "group does nothing: the board was made without judges; leave it out, or fit all battles."
             )
+        if whole.dates != asked.source.read([columns.time])[columns.time].times()[1]:
+            raise DataError("The board and the update measure time in different units: dates here, numbers there.")
         side, by, covariates = bool(whole.side), isinstance(kept, CategoryBoards), whole.covariates
     _check_same(path, "categories", by, "by", columns.by is not None)
     if isinstance(columns.covariates, Mapping) or tuple(columns.covariates) != covariates:

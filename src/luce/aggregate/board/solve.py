@@ -191,7 +191,8 @@ def start_near(problem: FittingProblem, whole: FittingProblem, found: Estimate) 
     """The parameters of a category at the strengths and the tie parameter of all results."""
     x, strength = problem.likelihood.start(), dict(zip(whole.names, found.x, strict=False))
     x[: len(problem.names)] = [strength[name] for name in problem.names]
-    if len(x) > len(problem.names) and problem.draws == whole.draws == "model":
+    tied = problem.draws == whole.draws == "model" and not isinstance(problem.likelihood, Hodge)
+    if len(x) > len(problem.names) and tied:
         x[-1] = found.x[-1]
     return x
 

@@ -198,8 +198,6 @@ class History(Battled):
             raise DataError(
                 "The board had no draw, and the update has some: its tie parameter is not known; fit all battles."
             )
-        if battles.dated != self.dates:
-            raise DataError("The board and the update measure time in different units: dates here, numbers there.")
         settings: Any = {"modelled": self.modelled, "factor": self.factor}
         names, games, played, said = games_of(battles, self.model, self.players, **settings)
         assert self.model.link is not None
@@ -284,7 +282,7 @@ def _history(asked: Request, battles: Battles, like: Parameters | None = None) -
     given = {"step": step if like is None else like.step, "start": None if like is None else like.start}
     unit, size = games, np.ones(0)
     if games.covariates is not None:
-        size = unit_sizes(games.covariates, battles.covariate_names)
+        size = unit_sizes(np.mean(games.covariates**2, axis=0), battles.covariate_names)
         unit = replace(games, covariates=games.covariates / size)
     fitted = fit_parameters(unit, link, {**given, "t": None, "home": None}, asked.treatment.side)
     fitted = fitted._replace(effects=tuple((np.array(fitted.effects) / size).tolist()))

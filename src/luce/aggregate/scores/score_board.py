@@ -18,7 +18,7 @@ from luce.aggregate.board.separation import describe
 from luce.aggregate.scores.methods import METHODS, Fit
 from luce.aggregate.scores.shuffles import FEW_TASKS, covariance_of, shuffled_sets
 from luce.aggregate.scores.table import ScoreColumns, ScoreTable, open_scores, races_of, read_scores
-from luce.checks import generator, whole
+from luce.checks import generator, is_whole
 from luce.errors import DataError, SettingError
 from luce.numerics.threads import one_blas_thread
 from luce.registry import canonical, unknown_name
@@ -136,7 +136,8 @@ def score_board(
     if canonical(model) not in METHODS:
         raise unknown_name("score board model", model, METHODS)
     Inference(level=level)  # refuses what is no level
-    resamples = whole("resamples", resamples, 100)
+    if not is_whole(resamples, 100):
+        raise SettingError(f"resamples is {resamples!r}; rank sets need a whole number of at least 100.")
     if {"name", "item"} <= set(columns):
         raise SettingError("name is the old word for item; give item alone.")
     named = {"item" if name == "name" else name: value for name, value in columns.items()}

@@ -7,6 +7,7 @@ same function on the shuffled board. Elsewhere the level rests on studentising.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -86,7 +87,8 @@ def shuffled_sets(fit: Fit, level: float, shuffles: int, rng: np.random.Generato
     """Rank sets from the statistics of shuffled boards; one task alone has no scatter, and decides nothing."""
     method, races, n = fit.method, fit.method.races, fit.method.models
     if len(races.count) < 2:
-        return step_down(np.full((n, n), np.nan), lambda active: np.empty((n, 0)), fit.component, level)
+        nothing = step_down(np.full((n, n), np.nan), lambda active: np.empty((n, 0)), fit.component, level)
+        return nothing._replace(critical=math.inf)
     seeds = rng.integers(2**63, size=shuffles)
 
     def shuffled(k: int) -> NDArray[np.float32]:
