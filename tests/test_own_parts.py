@@ -11,6 +11,7 @@ import pytest
 import luce
 from luce.data.simulate import simulate
 from luce.errors import DataError, LuceWarning, OwnPartError, SettingError
+from luce.losses.base import Likelihood
 from luce.registry import Registry
 
 
@@ -67,6 +68,24 @@ def test_a_loss_in_float32_is_a_loss(data):
 
     exact, rounded = (luce.Ranker(loss, max_iter=2).fit(data).predict(data) for loss in (square, single))
     np.testing.assert_allclose(rounded, exact, rtol=1e-4, atol=1e-5)
+
+
+def test_a_likelihood_without_draws_says_so():
+    class Silent(Likelihood):
+        name = "silent"
+
+        def prepare(self, target, offsets):
+            return target
+
+        def fill(self, prepared, scores, out):
+            pass
+
+        def log_prob(self, scores, target):
+            return 0.0
+
+    for draw in (lambda loss: loss.sample(np.zeros(2), None), lambda loss: loss.sample_many(np.zeros(2), None, 1)):
+        with pytest.raises(SettingError, match="'silent' draws nothing; give it a sample or a sample_many"):
+            draw(Silent())
 
 
 def test_a_complex_gradient_is_refused(data):

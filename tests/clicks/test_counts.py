@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,10 @@ from pyarrow import parquet
 
 import luce
 from luce.clicks import click_rate, evaluate, examination, given_examination, guarded, interleaving, pairs, read
+from luce.clicks.log import LogOptions
 from luce.clicks.simulation import Users, as_columns, production, simulate_sessions
 from luce.data.table import Table
-from luce.errors import DataError, SettingError
+from luce.errors import DataError, ModelFormatError, SettingError
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +153,18 @@ def test_saved_counts_come_back(log, tmp_path):
     assert again.sessions.tolist() == counts.sessions.tolist()
     for name, values in vars(counts.pairs).items():
         assert getattr(again.pairs, name).tolist() == values.tolist()
+
+
+def test_saved_counts_that_do_not_fit_together_are_refused(log, tmp_path):
+    counts = read(log)
+    replace(counts, offsets=counts.offsets[:0]).save(tmp_path / "counts.lucedata")
+    with pytest.raises(ModelFormatError, match="the arrays of counts do not fit together"):
+        read(tmp_path / "counts.lucedata")
+
+
+@pytest.mark.parametrize("first", [True, False, 1.0, np.int64(0)])
+def test_the_first_position_is_any_1_or_0(first):
+    assert LogOptions(first_position=first).first_position == int(first)
 
 
 def test_collapsing_to_positions_keeps_all_clicks(log):
@@ -340,7 +354,7 @@ def test_bad_settings(tmp_path):
     for options, message in (
         ({"last_position": 0}, "last_position is 0"),
         ({"events": "events.jsonl", "document": "sku"}, "name their columns themselves"),
-        ({"first_position": 2}, "first_position is 2; it must be a whole number from 0 to 1"),
+        ({"first_position": 2}, "first_position is 2; it must be 1 or 0"),
         ({"repeated": "last"}, "one of error, first"),
         ({"max_clicks": 0}, "at least 1"),
     ):

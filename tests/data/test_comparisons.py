@@ -121,7 +121,10 @@ def test_files_of_wins_and_ties(data, tmp_path):
     assert pairs.wins.tolist() == [[0, 1], [4, 3]]
     assert pairs.win_weight.tolist() == [2, 0.5]
     assert pairs.ties.tolist() == [[2, 1]]
-    assert luce.read_comparisons(wins, data).ties.shape == (0, 2)
+    only = luce.read_comparisons(wins, data)
+    assert only.ties.shape == (0, 2)
+    assert only.tie_weight is None
+    assert luce.read_comparisons(ties, data).win_weight is None
 
 
 def test_compressed_and_tab_separated_files_and_frames(data, tmp_path):

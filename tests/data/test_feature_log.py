@@ -144,6 +144,11 @@ def test_solr(tmp_path, text):
     assert documents["7555"]["title"] == 1.5
 
 
+def test_of_two_values_in_solr_the_last_one_counts(tmp_path):
+    path = write(tmp_path, {"qid": 1, "response": {"docs": [{"id": "1", "[features]": "t=1.0,t=2.0"}]}})
+    assert luce.read(path).X.tolist() == [[2.0]]
+
+
 LOGGED = '{"hits": {"hits": [{"_id": "1", "fields": {"_ltrlog": [{"main": [%s]}]}}]}}'
 
 

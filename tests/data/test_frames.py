@@ -122,7 +122,7 @@ def test_csv_columns_that_turn_from_whole_to_broken_numbers(tmp_path) -> None:
         ("a.csv", b"", "empty"),
         ("a.csv", b"qid,label,f\n", "no rows"),
         ("a.csv", b"label,f\n1,2\n", "no column 'qid'"),
-        ("a.csv", b"qid,label,f\n1,2\n", "line 2: 2 cells, and the header has 3"),
+        ("a.csv", b"qid,label,f\n1,2\n", "line 2: 2 cells, and the header has 3; give the row as many cells."),
         ("a.parquet", b"PAR1 and nothing else", "cannot be read as parquet"),
         ("a.parquet", b"1 qid:1 1:1\n", "cannot be read as parquet"),
         ("a.feather", b"ARROW1 and nothing else", "cannot be read as feather"),

@@ -34,6 +34,12 @@ def test_csv_has_ranks(data: Groups) -> None:
     assert text(data, "CSV") == f"qid,docid,score,rank\na,x,0.25,2\nb,y,2.0,1\na,z,{1 / 3!r},1\n"
 
 
+def test_a_further_column_replaces_none(data: Groups) -> None:
+    stream = io.StringIO()
+    write_predictions(stream, data, SCORES, "csv", extra={"score": np.array([7.0, 8.0, 9.0])})
+    assert stream.getvalue().splitlines()[:2] == ["qid,docid,score,rank,score", "a,x,0.25,2,7.0"]
+
+
 def test_trec_is_a_run(data: Groups) -> None:
     assert text(data, "trec") == f"a Q0 z 1 {1 / 3!r} luce\na Q0 x 2 0.25 luce\nb Q0 y 1 2.0 luce\n"
 
@@ -54,5 +60,8 @@ def test_bad_input(tmp_path: Path, data: Groups) -> None:
         read_scores(tmp_path / "short", data)
     (tmp_path / "words").write_text("1\nbest\n3\n")
     with pytest.raises(ParseError, match="words, line 2: the score is 'best'"):
+        read_scores(tmp_path / "words", data)
+    (tmp_path / "words").write_text("1\ntrue\n3\n")
+    with pytest.raises(ParseError, match="words, line 2: the score is 'true'"):
         read_scores(tmp_path / "words", data)
     assert not (tmp_path / "x").exists()

@@ -70,6 +70,15 @@ def test_bad_judgements(tmp_path, data, text, error):
         luce.with_subtopics(data, path)
 
 
+def test_subtopics_are_numbered_as_they_come_and_without_white_space(data):
+    table = {"query": ["q", "q", "q"], "document": ["d", "b", "b"], "subtopic": [" z", "z ", "a"]}
+    found = luce.with_subtopics(data, table)
+    assert found.subtopics.toarray()[found.document_ids == "d"].tolist() == [[1.0, 0.0]]
+    assert found.subtopics.toarray()[found.document_ids == "b"].tolist() == [[1.0, 1.0]]
+    numbers = {"query": ["q", "q"], "document": ["d", "b"], "subtopic": [np.inf, 1.0]}
+    assert luce.with_subtopics(data, numbers).subtopics.shape == (4, 2)
+
+
 def test_subtopics_are_zero_or_one():
     with pytest.raises(DataError, match="0 or 1"):
         luce.from_arrays(np.eye(2), subtopics=[[0.5], [1.0]])

@@ -84,3 +84,10 @@ def test_what_has_no_density_is_refused(loss, edges, words):
 def test_a_point_needs_a_number_an_edge():
     with pytest.raises(SettingError, match="3 edges"):
         order_density(CDN(), EDGES, [0.0])
+
+
+@pytest.mark.parametrize("w1", [0.0, 1e4])
+def test_draws_end_where_the_cdf_has_no_inverse(w1):
+    with np.errstate(all="ignore"):
+        found = sample_preferences(CDN(w1=w1, w2=1.0, topology="disconnected"), [(0, 1), (1, 2)], 5)
+    assert np.isfinite(found).all()

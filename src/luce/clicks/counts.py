@@ -225,7 +225,7 @@ def load_counts(path: str | Path) -> ClickCounts:
             notes=tuple(map(str, settings.get("notes", []))),
         )
         fits = len({len(arrays[name]) for name in _CELLS}) == 1 and len(found.sessions) == found.n_queries
-        inside = 0 <= found.document.min() <= found.document.max() < found.n_documents == found.offsets[-1]
-        if not (fits and inside):
+        fits = fits and found.offsets[-1] == found.n_documents
+        if not (fits and 0 <= found.document.min() <= found.document.max() < found.n_documents):
             raise DataError(f"{path}: the arrays of counts do not fit together; aggregate the log again.")
         return found

@@ -123,6 +123,12 @@ _USUAL = {
 _CLICKED = "0 or 1, or true or false"
 
 
+def _top(name: str, value: Any) -> int:
+    if value not in (0, 1):
+        raise SettingError(f"{name} is {value!r}; it must be 1 or 0.")
+    return int(value)
+
+
 class LogOptions(Spec):
     """What the columns of a log are called, and by which rules it is read.
 
@@ -157,7 +163,7 @@ class LogOptions(Spec):
     position: str | None = None
     clicked: str = "clicked"
     propensity: str | None = None
-    first_position: int = option(default=1, least=0, most=1)
+    first_position: int = option(default=1, convert=_top)
     last_position: int | None = option(default=None, least=1)
     max_clicks: int | None = option(default=None, least=1)
     repeated: Literal["error", "first"] = "error"

@@ -21,6 +21,7 @@ from luce.data.schema import Schema
 from luce.data.text_files import open_input
 from luce.errors import DataError, ModelFormatError, ParseError
 from luce.storage import Container, read_container, restoring, stream_container, write_container
+from luce.types import IntArray
 
 if TYPE_CHECKING:
     from luce.data.readers.letor import LetorFile
@@ -174,25 +175,35 @@ def _groups(path: Path, container: Container) -> Groups:
         if not isinstance(name, str) or name not in arrays:
             raise _damaged(path, f"the array {name!r} is missing")
     rows = len(arrays["y"]) if arrays["y"].ndim else 0
+    try:
+        texts = {name: unpack_texts(name, arrays) for name in ("query_ids", "document_ids", "feature_names")}
+        if texts["query_ids"] is None:
+            raise DataError("the array 'query_ids' is missing")
+        return Groups(
+            X=arrays["X"],
+            y=arrays["y"],
+            offsets=arrays["offsets"],
+            query_ids=texts["query_ids"],
+            document_ids=texts["document_ids"],
+            query_weight=arrays.get("query_weight"),
+            feature_names=() if texts["feature_names"] is None else tuple(texts["feature_names"].tolist()),
+            relations=_relations(container, rows),
+            row_order=_checked_order(arrays),
+            subtopics=_subtopics(arrays, rows),
+            schema=Schema.from_dict(container.settings["schema"]) if "schema" in container.settings else None,
+        )
+    except DataError as error:
+        raise _damaged(path, str(error).rstrip(".")) from error
+
+
+def _checked_order(arrays: dict[str, NDArray[Any]]) -> IntArray | None:
     order = arrays.get("row_order")
-    if order is not None and not np.array_equal(np.sort(order, axis=None), np.arange(rows)):
+    if order is None:
+        return None
+    rows = len(arrays["X"]) if arrays["X"].ndim else 0
+    if order.shape != (rows,) or not np.array_equal(np.sort(order), np.arange(rows)):
         raise DataError("the row order is no permutation")
-    texts = {name: unpack_texts(name, arrays) for name in ("query_ids", "document_ids", "feature_names")}
-    if texts["query_ids"] is None:
-        raise DataError("the array 'query_ids' is missing")
-    return Groups(
-        X=arrays["X"],
-        y=arrays["y"],
-        offsets=arrays["offsets"],
-        query_ids=texts["query_ids"],
-        document_ids=texts["document_ids"],
-        query_weight=arrays.get("query_weight"),
-        feature_names=() if texts["feature_names"] is None else tuple(texts["feature_names"].tolist()),
-        relations=_relations(container, rows),
-        row_order=order,
-        subtopics=_subtopics(arrays, rows),
-        schema=Schema.from_dict(container.settings["schema"]) if "schema" in container.settings else None,
-    )
+    return order
 
 
 def _relations(container: Container, rows: int) -> dict[str, sparse.csr_array]:
@@ -208,6 +219,8 @@ def _subtopics(arrays: dict[str, NDArray[Any]], rows: int) -> sparse.csr_array |
     indices, indptr = (arrays.get(f"subtopics.{part}") for part in ("indices", "indptr"))
     if indices is None and indptr is None:
         return None
+    if indptr is None or indptr.shape != (rows + 1,):
+        raise DataError("the subtopics are incomplete")
     return _matrix("the subtopics are", rows, -1, np.ones(0 if indices is None else indices.size), indices, indptr)
 
 

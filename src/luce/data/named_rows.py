@@ -137,7 +137,7 @@ def read_comparisons(source: Source | Sequence[Source], data: Groups, *, missing
     pairs, weight, judge, won = (np.concatenate(part) for part in zip(*parts, strict=True))
     number = {name: i for i, name in enumerate(dict.fromkeys([*judge[won], *judge[~won]]))}
     kinds: dict[str, Any] = {"wins": pairs[won], "ties": pairs[~won]}
-    kinds |= {"win_weight": weight[won], "tie_weight": weight[~won]}
+    kinds |= {"win_weight": weight[won] if won.any() else None, "tie_weight": weight[~won] if (~won).any() else None}
     if set(number) - {""}:
         who = np.array([number[name] for name in judge], dtype=np.int64)
         kinds |= {"win_judge": who[won], "tie_judge": who[~won]}
@@ -332,6 +332,12 @@ def with_subtopics(data: Data, source: Source, *, missing: str = "error") -> Dat
     known = rows >= 0
     if not known.any():
         raise DataError("None of the subtopics names a document of the data; check the query and document ids.")
-    number, every = table["subtopic"].codes()
-    about = _matrix(rows[known], number[known], (len(data.y), len(every)))
-    return replace(data, subtopics=numbered_by_query(about, data.offsets))
+    # As few columns as the query with the most subtopics needs.
+    columns: list[int] = []
+    seen: dict[str, dict[str, int]] = {}
+    for name, subtopic, use in zip(table[query].text(), table["subtopic"].text(), known, strict=True):
+        if use:
+            numbers = seen.setdefault(name, {})
+            columns.append(numbers.setdefault(subtopic, len(numbers)))
+    shape = (len(names.data.y), max(columns) + 1)
+    return replace(data, subtopics=_matrix(rows[known], np.array(columns), shape))

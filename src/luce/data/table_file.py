@@ -99,6 +99,9 @@ def numbered(pieces: Iterable[bytes]) -> Iterator[tuple[int, str]]:
 class TableFile(Table):
     """A file of columns: what it is and which they are is known at once, the rest is read when asked for."""
 
+    way_with_short_rows = "give the row as many cells"
+    """What is to be done about a row of few cells; those who read the table may know more."""
+
     def __init__(self, path: str | Path, kind: str | None = None, encoding: str | None = None) -> None:
         self.path: Path = Path(path)
         self.label = str(self.path)
@@ -252,8 +255,7 @@ class TableFile(Table):
         return head.removeprefix(b"\xef\xbb\xbf")
 
     def _wide(self, row: list[str], line: int) -> ParseError:
-        short = len(row) < len(self._raw_names)
-        way = "; mend the row, or on a leaderboard say what becomes of it by short_rows=, --short-rows" if short else ""
+        way = f"; {self.way_with_short_rows}" if len(row) < len(self._raw_names) else ""
         return ParseError(self.path, f"{len(row)} cells, and the header has {len(self._raw_names)}{way}.", line)
 
     def settle_short_rows(self, how: str) -> tuple[Table, tuple[str, ...]]:

@@ -22,7 +22,7 @@ from scipy import sparse
 from luce.data.groups import Groups, document_names
 from luce.data.table import Rows, Table
 from luce.data.table_file import TableFile, WordFile
-from luce.data.text_files import is_table, number, numbered_lines, reader, table_kind, write_text
+from luce.data.text_files import finite_number, is_table, number, numbered_lines, reader, table_kind, write_text
 from luce.errors import DataError, LuceWarning, ParseError
 from luce.numerics.segments import query_index
 from luce.registry import canonical, unknown_name
@@ -321,7 +321,7 @@ FORMATS = ("scores", "trec", "csv")
 @reader
 def read_scores(path: str | Path, data: Groups) -> FloatArray:
     """Scores from a file with one a line, in the row order of the file that `data` came from; aligned with `data.X`."""
-    scores = WordFile(path, ("score",)).read()["score"].called("the score").number()
+    scores = np.array([finite_number(path, line, "score", text.strip()) for line, text in numbered_lines(path)])
     if len(scores) != data.n_rows:
         said = f"there are {len(scores)} scores, and the data have {data.n_rows} documents; one each is needed."
         raise ParseError(path, said)
@@ -392,11 +392,11 @@ def write_predictions(
         raise DataError(f"The data have {data.n_rows} documents, and the scores have shape {scores.shape}.")
     with write_text(target) if isinstance(target, str | Path) else nullcontext(target) as stream:
         if name == "csv":
-            columns = {"qid": data.qid, "docid": document_names(data), "score": scores}
-            columns |= {"rank": ranks(scores, data.offsets), **(extra or {})}
+            more = extra or {}
+            columns = (data.qid, document_names(data), scores, ranks(scores, data.offsets), *more.values())
             rows = csv.writer(stream, lineterminator="\n")
-            rows.writerow(columns)
-            rows.writerows(zip(*(data.to_input_order(each).tolist() for each in columns.values()), strict=True))
+            rows.writerow(("qid", "docid", "score", "rank", *more))
+            rows.writerows(zip(*(data.to_input_order(each).tolist() for each in columns), strict=True))
         elif name == "trec":
             stream.writelines(run_lines(TrecRun.from_scores(data, scores, tag)))
         else:

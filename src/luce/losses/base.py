@@ -246,6 +246,8 @@ class Likelihood(Loss):
 
     def sample(self, scores: ArrayLike, rng: np.random.Generator, sizes: Any = None) -> FloatArray:
         """Draw the outcome of one query as a vector of labels, higher is better: this, or `sample_many`, is given."""
+        if type(self).sample_many is Likelihood.sample_many:
+            raise SettingError(f"The loss {self.name!r} draws nothing; give it a sample or a sample_many.")
         return np.asarray(self.sample_many(scores, rng, 1, sizes)[0])
 
     def sample_many(self, scores: ArrayLike, rng: np.random.Generator, n: int, sizes: Any = None) -> FloatArray:

@@ -22,7 +22,7 @@ from luce.checks import number, whole
 from luce.errors import DataError, SettingError
 from luce.losses.base import check_scores
 from luce.losses.top_lists import GROUP_GROUP, ONE_GROUP, ONE_ONE
-from luce.losses.top_sets import FirstLayer, all_sets, log_between
+from luce.losses.top_sets import FirstLayer, every_set, indicators, log_between
 from luce.types import FloatArray, IntArray
 
 MOST = 100_000
@@ -117,9 +117,11 @@ class HierarchicalOrdering:
         f = check_scores(scores)
         k = min(self.k, len(f))
         _few(math.comb(len(f), k), f"sets of {k}")
+        members = every_set(len(f), k)
         if k == len(f):
-            return np.arange(k)[None, :], np.ones(1)
-        members, logs = all_sets(FIRST_LAYERS[self.first] if isinstance(self.first, str) else self.first, f, k)
+            return members, np.ones(1)
+        layer = FIRST_LAYERS[self.first] if isinstance(self.first, str) else self.first
+        logs = np.asarray(layer(f, indicators(members, len(f))), dtype=np.float64)
         if logs.shape != (len(members),) or np.isnan(logs).any() or not np.isfinite(logs.max()):
             raise SettingError("The first layer must give one log-weight a set, not NaN and not all of them -inf.")
         return members, softmax(logs)

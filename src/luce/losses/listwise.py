@@ -11,7 +11,6 @@ from luce.errors import DataError
 from luce.losses.base import NOT_WANTED, Target, as_labels
 from luce.losses.gains import GainRule, NormalisedGains
 from luce.losses.segments import ConjugateLoss, Costs, Run, SegmentLoss
-from luce.numerics.segments import shares
 from luce.spec import option
 from luce.types import BoolArray, FloatArray, IntArray
 
@@ -33,7 +32,9 @@ class ListNet(ConjugateLoss):
     def prepare(self, target: Target, offsets: IntArray) -> NormalisedGains:
         """The softmax of the labels of every query."""
         labels, sizes = as_labels(self, target, offsets), np.diff(offsets)
-        return NormalisedGains(shares(labels, offsets[:-1], sizes)[1], offsets, np.ones(len(sizes), dtype=bool))
+        weight = np.exp(labels - np.repeat(np.maximum.reduceat(labels, offsets[:-1]), sizes))
+        share = weight / np.repeat(np.add.reduceat(weight, offsets[:-1]), sizes)
+        return NormalisedGains(share, offsets, np.ones(len(sizes), dtype=bool))
 
     def conjugate(self, s: FloatArray, run: Run, known: NormalisedGains) -> Costs:
         """The log of the sum of exponentials; curvature is q (1 - q)."""

@@ -26,7 +26,6 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.polynomial import chebyshev
 from scipy.special import expit, log_expit, logit
 
 from luce.numerics.compiled import kernel
@@ -86,16 +85,18 @@ class ProductLaw(NamedTuple):
 def _features(half: float) -> tuple[FloatArray, FloatArray]:
     """Chebyshev's points of [-half, half], and the coefficients (degree, dimension) of psi, with c = 0."""
     size = max(8, math.ceil(27.0 / math.asinh(math.pi / half)))  # B is analytic up to pi from the real line
-    points = half * chebyshev.chebpts1(size)
+    angles = np.pi * (np.arange(size) + 0.5) / size
+    points = half * np.cos(angles)
     gram = _b(points)[:, None] + _b(points)[None, :] - _b(points[:, None] - points[None, :]) - 2.0 * math.log(2.0)
     values, vectors = np.linalg.eigh(gram)
     kept = values > 1e-13 * values[-1]
-    return points, _coefficients(points / half, vectors[:, kept] * np.sqrt(values[kept]))
+    return points, _coefficients(angles, vectors[:, kept] * np.sqrt(values[kept]))
 
 
-def _coefficients(points: FloatArray, values: FloatArray) -> FloatArray:
-    """Chebyshev's coefficients of functions with these values at his points of [-1, 1]."""
-    matrix = chebyshev.chebvander(points, len(points) - 1).T * (2.0 / len(points))
+def _coefficients(angles: FloatArray, values: FloatArray) -> FloatArray:
+    """Chebyshev's coefficients of functions with these values at the points of these angles."""
+    size = len(angles)
+    matrix = np.cos(np.arange(size)[:, None] * angles) * (2.0 / size)
     matrix[0] *= 0.5
     return np.asarray(matrix @ values)
 
@@ -107,16 +108,18 @@ class _Line:
         self.centre = 0.5 * (float(f.max()) + float(f.min()))
         self.half = 2.0 ** math.ceil(math.log2(max(0.5 * float(np.ptp(f)), 1.0)))
         points, self.psi = _features(self.half)
-        self.points, self.unit = points + self.centre, points / self.half
-        self.basis = chebyshev.chebvander((f - self.centre) / self.half, len(points) - 1)
+        self.points = points + self.centre
+        self.angles = np.arccos(np.clip(points / self.half, -1.0, 1.0))
+        degree, at = np.arange(len(points)), np.arccos(np.clip((f - self.centre) / self.half, -1.0, 1.0))
+        self.basis = np.cos(degree * at[:, None])
+        sine = np.sin(at)
+        ends = np.where(np.cos(at)[:, None] > 0, 1.0, np.where(degree % 2, 1.0, -1.0)) * degree**2
+        slopes = degree * np.sin(degree * at[:, None]) / np.where(sine < 1e-7, 1.0, sine)[:, None]
+        self.slopes = np.where((sine < 1e-7)[:, None], ends, slopes) / self.half
 
     def at(self, values: FloatArray) -> FloatArray:
         """What a function with these values at the points is at the documents."""
-        return self.basis @ _coefficients(self.unit, values)
-
-    def slopes(self) -> FloatArray:
-        """The derivatives of psi at the documents."""
-        return self.basis[:, :-1] @ chebyshev.chebder(self.psi) / self.half
+        return self.basis @ _coefficients(self.angles, values)
 
 
 class OneOneLaw:
@@ -199,7 +202,7 @@ class OneOneLaw:
         log_e = math.log(total) - float(log_expit(-log_odds).sum()) - self.left * balance
         self.log_total = self.constant + 0.5 * float(self.v @ self.v) + log_e + rest
         inside /= total
-        slopes_of_features = self.line.slopes()
+        slopes_of_features = self.line.slopes @ self.line.psi
         bent = -(slopes_of_features @ self.v) * inside
         bent += np.einsum("id,id->i", twisted / total, slopes_of_features @ vectors[:, active])
         self._spread(np.clip(inside, 0.0, 1.0), inside, bent)

@@ -170,13 +170,17 @@ FirstLayer = Callable[[FloatArray, BoolArray], FloatArray]
 """Log of a weight for each set of documents: scores (n), and a row (n) that is True inside T for each set."""
 
 
+def every_set(n: int, k: int) -> IntArray:
+    """Every set of k of n documents, a row each, in lexicographic order."""
+    return np.fromiter(chain.from_iterable(combinations(range(n), k)), dtype=np.int64).reshape(-1, k)
+
+
 def all_sets(layer: FirstLayer, scores: FloatArray, k: int) -> tuple[IntArray, FloatArray]:
     """Every set of k documents, in lexicographic order, and the log-weight of each, such as log P_TF (unnormalised)."""
     n = len(scores)
-    members = np.fromiter(chain.from_iterable(combinations(range(n), k)), dtype=np.int64).reshape(-1, k)
-    some = max(1, _AT_ONCE // n)
+    members, some = every_set(n, k), max(1, _AT_ONCE // n)
     cuts = range(0, len(members), some)
-    return members, np.concatenate([np.ravel(layer(scores, indicators(members[a : a + some], n))) for a in cuts])
+    return members, np.concatenate([layer(scores, indicators(members[a : a + some], n)) for a in cuts])
 
 
 def mean_slopes(kind: int, scores: FloatArray, inside: FloatArray, weight: FloatArray) -> FloatArray:

@@ -75,11 +75,13 @@ class Request:
 
 def open_table(data: Any, short_rows: str) -> tuple[Table, tuple[str, ...]]:
     """The table of results, and what became of its short rows."""
-    source = Table.open(data)
-    if short_rows == "error":
-        return source, ()
     from luce.data.table_file import TableFile
 
+    source = Table.open(data)
+    if short_rows == "error":
+        if isinstance(source, TableFile):
+            source.way_with_short_rows = "mend the row, or say what becomes of it by short_rows=, --short-rows"
+        return source, ()
     if not isinstance(source, TableFile):
         raise SettingError(f"short_rows is {short_rows!r}, and {source.label} is no file; leave it out.")
     return source.settle_short_rows(short_rows)

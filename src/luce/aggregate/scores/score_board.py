@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,7 +144,8 @@ def score_board(
     named = {"item" if name == "name" else name: value for name, value in columns.items()}
     (given,) = sort_options("score board", named, ScoreColumns)
     opened, short = open_table(data, given.short_rows)
-    source = open_scores(data if given.short_rows == "error" else opened, given.item)
+    from_file = isinstance(data, str | Path) or given.short_rows != "error"
+    source = open_scores(opened if from_file else data, given.item)
     scores = read_scores(source, given)
     races = races_of(scores, level)
     if np.all(np.diff(races.tiers.queries) == 1):

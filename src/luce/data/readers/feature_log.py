@@ -19,7 +19,7 @@ import numpy as np
 
 from luce.checks import one_of
 from luce.data.groups import Groups, from_arrays
-from luce.data.text_files import numbered_lines, read_text, reader, reason
+from luce.data.text_files import read_text, reader, reason
 from luce.data.trec import Judgements, read_judgements
 from luce.errors import DataError, LuceWarning, ParseError
 
@@ -143,17 +143,19 @@ def parse_log(path: str | Path, log_name: str | None = None) -> FeatureLog:
 
 
 def _responses(path: str | Path) -> Iterator[tuple[int | None, Any]]:
+    text = read_text(path)
     try:
-        whole = json.loads(read_text(path))
+        whole = json.loads(text)
     except RecursionError as error:
         raise ParseError(path, "the JSON is nested too deeply for a log.") from error
     except ValueError:  # one a line
-        for number, line in numbered_lines(path):
-            try:
-                found = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise ParseError(path, f"this is no valid JSON ({reason(error)}).", number) from error
-            yield from ((number, response) for response in _unpacked(found))
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                try:
+                    found = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise ParseError(path, f"this is no valid JSON ({reason(error)}).", number) from error
+                yield from ((number, response) for response in _unpacked(found))
         return
     yield from ((None, response) for response in _unpacked(whole))
 
@@ -184,7 +186,7 @@ def _documents(response: Any, log_name: str | None) -> Iterator[tuple[str, dict[
         raise DataError(f"the response is an error of the engine: {json.dumps(response['error'])[:200]}.")
     hits = response.get("hits")
     if isinstance(hits, dict) and isinstance(hits.get("hits"), list):
-        yield from (_document(hit, "_id", partial(_elasticsearch, log_name)) for hit in hits["hits"])
+        yield from (_document(hit, "_id", partial(_elasticsearch, log_name), True) for hit in hits["hits"])
     elif isinstance(response.get("docs"), list):
         yield from (_document(document, "id", _solr) for document in response["docs"])
     elif isinstance(response.get("response"), dict):
@@ -193,8 +195,13 @@ def _documents(response: Any, log_name: str | None) -> Iterator[tuple[str, dict[
         raise DataError("expected a response with hits.hits (Elasticsearch, OpenSearch) or response.docs (Solr).")
 
 
-def _document(found: Any, key: str, logged: Callable[[dict[str, Any], Any], _Pairs]) -> tuple[str, dict[str, float]]:
-    """The id of a document, which stands under this key, and its features; a value of null is missing."""
+def _document(
+    found: Any, key: str, logged: Callable[[dict[str, Any], Any], _Pairs], twice_is_wrong: bool = False
+) -> tuple[str, dict[str, float]]:
+    """The id of a document, which stands under this key, and its features; a value of null is missing.
+
+    Of two values of a feature the last one counts, unless that is wrong: logs of several names may differ.
+    """
     document = found.get(key) if isinstance(found, dict) else None
     if not isinstance(document, str | int):
         raise DataError(f"a document has no {key}; every document needs one.")
@@ -208,9 +215,11 @@ def _document(found: Any, key: str, logged: Callable[[dict[str, Any], Any], _Pai
             number = math.inf
         if math.isinf(number) or (isinstance(value, str) and (not value.isascii() or "_" in value)):
             raise DataError(f"document {document!r} has the value {value!r} of {name!r}; a finite number was expected.")
-        known = features.setdefault(name, number)
-        if known != number and not (math.isnan(known) and math.isnan(number)):
-            raise DataError(f"document {document!r} has two values of {name!r}; say which log to take by log_name.")
+        known = features.get(name, number)
+        if twice_is_wrong and known != number and not (math.isnan(known) and math.isnan(number)):
+            way = "say which log to take by log_name, or leave one value out"
+            raise DataError(f"document {document!r} has two values of {name!r}; {way}.")
+        features[name] = number
     return str(document), features
 
 

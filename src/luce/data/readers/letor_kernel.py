@@ -104,9 +104,9 @@ def _parse_number(text: NDArray[np.uint8], i: int) -> Any:
     """(value, first byte after the number, whether the value is exact) of the decimal that starts at byte i.
 
     The value of a number with w < 2^53 and |q| <= 22, as w * 10^q, is one exact product or quotient (Clinger, How to
-    read floating point numbers accurately, 1990); any other is right up to `_LESS` and `_MORE`, or NaN where its digits
-    do not fit. The text must go on to a byte that cannot be part of a number, such as the newline that ends every
-    block. Bytes are numbered without a sign, which spares the test for a negative number.
+    read floating point numbers accurately, 1990); any other is right up to `_LESS` and `_MORE`. The text must go on to
+    a byte that cannot be part of a number, such as the newline that ends every block. Bytes are numbered without a
+    sign, which spares the test for a negative number.
     """
     at = np.uint64(i)
     one = np.uint64(1)
@@ -128,24 +128,47 @@ def _parse_number(text: NDArray[np.uint8], i: int) -> Any:
             digit = np.uint64(text[at]) - _ZERO
     if digits == 0:
         return 0.0, i, False
-    while digits > 19 and (text[start] == 48 or text[start] == 46):  # zeros at the beginning say nothing
-        digits -= text[start] == 48
-        start += one
+    cut = False
+    if digits > 19:
+        mantissa, exponent, cut = _long_mantissa(text, start)
     if text[at] | 32 == 101:
         at, power = _power_at(text, at + one)
         if at == np.uint64(0):
             return 0.0, i, False
         exponent += power
-    if digits > 19:  # more than the mantissa holds: Python reads it
-        value = math.nan
-    elif mantissa == 0 or exponent < -308:  # less than float32 has, and labels as small are not exact
-        value = 0.0
-    elif exponent > 308:
-        value = math.inf
-    else:  # rounded three times at most
-        value = float(mantissa) / _POWERS[-exponent] if exponent <= 0 else float(mantissa) * _POWERS[exponent]
-    exact = mantissa < np.uint64(2**53) and -22 <= exponent <= 22 and digits <= 19
+    value = _scaled(mantissa, exponent)
+    exact = mantissa < np.uint64(2**53) and -22 <= exponent <= 22 and not cut
     return (-value if negative else value), np.int64(at), exact
+
+
+@part
+def _scaled(w: np.uint64, q: np.int64) -> float:
+    """W * 10^q, rounded three times at most; 0 and infinity beyond the range."""
+    if w == 0 or q < -308:  # less than float32 has, and labels as small are not exact
+        return 0.0
+    if q > 308:
+        return math.inf
+    value: float = float(w) / _POWERS[-q] if q <= 0 else float(w) * _POWERS[q]
+    return value
+
+
+@part
+def _long_mantissa(text: NDArray[np.uint8], i: np.uint64) -> tuple[np.uint64, np.int64, bool]:
+    """The first 19 digits of the number at i from its first that is not 0, the power of ten that its point and the
+    other digits make, and whether there are others."""
+    mantissa, digits, exponent, fraction = np.uint64(0), 0, np.int64(0), False
+    while text[i] == 46 or 48 <= text[i] <= 57:
+        if text[i] == 46:
+            fraction = True
+        elif digits < 19:
+            mantissa = mantissa * np.uint64(10) + np.uint64(text[i] - 48)
+            digits += 1 if mantissa else 0
+            exponent -= 1 if fraction else 0
+        else:
+            digits += 1
+            exponent += 0 if fraction else 1
+        i += np.uint64(1)
+    return mantissa, exponent, digits > 19
 
 
 @part

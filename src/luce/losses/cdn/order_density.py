@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from luce.checks import generator, whole
 from luce.errors import SettingError
@@ -23,6 +22,7 @@ from luce.types import FloatArray
 
 MOST_EDGES = 10
 """Edges of a graph: 1,024 messages, and all preferences of five documents."""
+_HALVINGS = 60
 
 
 def order_density(loss: CDN, edges: Sequence[tuple[int, int]], z: ArrayLike) -> float:
@@ -50,17 +50,20 @@ def sample_preferences(
         for e in range(len(edges)):
             # The cdf of this edge given the earlier ones, the later ones summed out, rises from 0 to `total`.
             wanted = rng.random() * _derivative(functions, z, e)
-
-            def excess(x: float, z: FloatArray = z, e: int = e, wanted: float = wanted) -> float:
-                z[e] = x
-                return _derivative(functions, z, e) - wanted
-
             low, high = -1.0, 1.0
-            while excess(low) > 0.0:
+            for _ in range(_HALVINGS):  # until the bracket holds it
+                z[e] = low
+                if _derivative(functions, z, e) <= wanted:
+                    break
                 low *= 2.0
-            while excess(high) < 0.0:
+            for _ in range(_HALVINGS):
+                z[e] = high
+                if _derivative(functions, z, e) >= wanted:
+                    break
                 high *= 2.0
-            z[e] = brentq(excess, low, high)
+            for _ in range(_HALVINGS):
+                z[e] = 0.5 * (low + high)
+                low, high = (z[e], high) if _derivative(functions, z, e) < wanted else (low, z[e])
         row[:] = z
     return found
 

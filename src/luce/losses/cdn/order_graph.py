@@ -150,13 +150,20 @@ def _closed(said: Statements) -> Statements:
 
 
 def _implied(wins: IntArray) -> IntArray:
-    (rows, graph), implied = _graph(wins), [np.empty((0, 2), dtype=np.int64)]
-    for at, row in enumerate(rows):
-        reached = sparse.csgraph.breadth_first_order(graph, at, return_predecessors=False)
+    below: dict[int, set[int]] = {}
+    for better, worse in wins.tolist():
+        below.setdefault(better, set()).add(worse)
+    implied = []
+    for row, direct in below.items():
+        reached, front = set(direct), list(direct)
+        while front:
+            for further in below.get(front.pop(), ()):
+                if further not in reached:
+                    reached.add(further)
+                    front.append(further)
         # In a circle a row is implied to be better than itself, which says nothing.
-        more = rows[np.setdiff1d(reached, [at, *graph[[at]].indices])]
-        implied.append(np.column_stack([np.full(len(more), row), more]))
-    return np.concatenate(implied)
+        implied += [(row, other) for other in sorted(reached - direct - {row})]
+    return np.array(implied, dtype=np.int64).reshape(-1, 2)
 
 
 def line(edges: Edges) -> Pairs:
