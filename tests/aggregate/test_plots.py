@@ -46,6 +46,6 @@ def test_saving(tmp_path):
     figure = margin_heat_map(VOTES)
     finished(figure, tmp_path / "x.svg")
     assert (tmp_path / "x.svg").read_text().startswith("<?xml")
-    with pytest.raises(SettingError, match="written as png, svg, pdf"):
+    with pytest.raises(SettingError, match=r"\.png, \.svg, \.pdf"):
         finished(figure, tmp_path / "x.doc")
     assert not (tmp_path / "x.doc").exists()

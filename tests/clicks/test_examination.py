@@ -236,5 +236,5 @@ def test_a_picture(data, tmp_path):
     found = examination(draw(data, 0))
     found.plot(tmp_path / "theta.svg")
     assert (tmp_path / "theta.svg").read_text().startswith("<?xml")
-    with pytest.raises(SettingError, match="png, svg, pdf"):
+    with pytest.raises(SettingError, match=r"\.png, \.svg, \.pdf"):
         found.plot(tmp_path / "theta.txt")
