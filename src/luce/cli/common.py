@@ -232,14 +232,15 @@ def check_outputs(*paths: Path | None) -> None:
 def check_unused(context: typer.Context, unused: Iterable[Any], why: str, *, kept: Collection[str] = ()) -> None:
     """Refuse options that were typed although this kind of run has no use for them.
 
-    They are named by parameter or by group, of which some may be `kept`.
+    They are named by parameter or by group, of which some may be `kept`; of a group, what is typed as it is without
+    the option does no harm.
     """
-    names = {name for one in unused for name in ([one] if isinstance(one, str) else one.__dataclass_fields__)}
+    named = {one for one in unused if isinstance(one, str)}
+    grouped = {name for one in unused if not isinstance(one, str) for name in one.__dataclass_fields__}
     for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        typed = source is not None and source.name == "COMMANDLINE"
-        # What says that all is as it is without the option does no harm.
-        if parameter.name in names.difference(kept) and typed and context.params[parameter.name] != parameter.default:
+        name, source = parameter.name or "", context.get_parameter_source(parameter.name or "")
+        typed = source is not None and source.name == "COMMANDLINE" and name not in kept
+        if typed and (name in named or (name in grouped and context.params[name] != parameter.default)):
             raise SettingError(f"{parameter.opts[0]} {why}; leave it out.")
 
 

@@ -101,7 +101,9 @@ def rerank(
         raise SettingError("Give --save FILE to train a reranker, or --model FILE to apply one: exactly one of them.")
     sources = _Sources(report, reading.given(), beside, learning.qrels)
     if model is not None:
-        check_unused(context, [_Learning, "seed"], "is for training, and --model applies a reranker")
+        check_unused(
+            context, [*_Learning.__dataclass_fields__, "seed"], "is for training, and --model applies a reranker"
+        )
         data_options.check_predictions(files.out, files.format)
         groups, scores = _applied(model, base, data, sources)
         data_options.write_scores(report, files.out, groups, scores, files.format, tag="luce-rerank")
